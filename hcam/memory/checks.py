@@ -1,0 +1,86 @@
+"""Bad input, answered in one sentence before anything is traced."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+def positive(**sizes: Any) -> None:
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, but is {size!r}.")
+
+
+def choice(allowed: tuple[str, ...], **chosen: str) -> None:
+    for name, value in chosen.items():
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
+
+
+def heads_divide(width: int, heads: int) -> None:
+    if width % heads:
+        raise ValueError(
+            f"width {width} is not divisible by heads {heads}: each head takes an equal part of the width."
+        )
+
+
+def even_width(width: int, why: str) -> None:
+    if width % 2:
+        raise ValueError(f"width {width} is odd, but {why} are half sines and half cosines: choose an even width.")
+
+
+def top_k_fits(k: int, slots: int, slots_name: str = "slots") -> None:
+    if k > slots:
+        raise ValueError(
+            f"top-k is {k}, but there are only {slots} {slots_name} to choose from: lower k or add {slots_name}."
+        )
+
+
+def flag(name: str, value: Any, shape: tuple[int, ...]) -> None:
+    """A boolean array of one exact shape; Python bools pass as scalars."""
+    dtype, found = jnp.result_type(value), jnp.shape(value)
+    if dtype != jnp.bool_:
+        raise TypeError(
+            f"{name} must be boolean, but its dtype is {dtype}: compare explicitly, for example `{name} != 0`."
+        )
+    if found != shape:
+        raise ValueError(f"{name} must have shape {shape}, but has {found}.")
+
+
+def features(name: str, value: Any, shape: tuple[int | str, ...]) -> None:
+    """A float array; a string in `shape` names an axis of any length."""
+    found = jnp.shape(value)
+    fits = len(found) == len(shape) and all(isinstance(w, str) or w == f for w, f in zip(shape, found, strict=True))
+    if not fits:
+        wanted = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
+        hint = " Memories take one environment: use jax.vmap for a batch." if len(found) > len(shape) else ""
+        raise ValueError(f"{name} must have shape ({wanted}), but has {found}.{hint}")
+    if not jnp.issubdtype(jnp.result_type(value), jnp.floating):
+        raise TypeError(f"{name} must be floating point, but its dtype is {jnp.result_type(value)}.")
+
+
+def same_structure(what: str, value: Any, expected: Any, config: Any, *, dtypes: bool) -> None:
+    """`value` has the names, shapes and (where asked) dtypes of `expected`, a pytree of `jax.ShapeDtypeStruct`."""
+
+    def describe(tree: Any) -> dict[str, tuple[Any, ...]]:
+        leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+        return {
+            jax.tree_util.keystr(path): (tuple(jnp.shape(leaf)), jnp.result_type(leaf) if dtypes else None)
+            for path, leaf in leaves
+        }
+
+    found, wanted = describe(value), describe(expected)
+    if found == wanted:
+        return
+    for path in wanted | found:
+        if found.get(path) != wanted.get(path):
+            show = [
+                f"{entry[0]} {entry[1] or ''}".strip() if entry else "nothing"
+                for entry in (wanted.get(path), found.get(path))
+            ]
+            raise ValueError(
+                f"this {what} was not built for {config}: at {what}{path} that takes {show[0]}, but there is {show[1]}."
+            )

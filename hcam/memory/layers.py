@@ -1,0 +1,85 @@
+"""The parts of every memory: linear map, LayerNorm, MLP, GRU gate, sinusoids; parameters in plain dicts."""
+
+import jax
+import jax.numpy as jnp
+
+from .types import Array, Params
+
+
+def wide(x: Array) -> Array:
+    """At least float32: the dtype in which softmax, means and norms are taken."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def spread(small: Array, like: Array) -> Array:
+    """Broadcast over leading axes, in the other's dtype: said aloud, as silent broadcasting is how masks go wrong."""
+    return jnp.broadcast_to(small.astype(like.dtype), like.shape)
+
+
+def init_linear(key: Array, fan_in: int, fan_out: int, *, bias: bool = True, scale: float = 1.0) -> Params:
+    """Truncated normal of variance scale/fan_in; biases zero."""
+    weight = jax.nn.initializers.variance_scaling(scale, "fan_in", "truncated_normal")(
+        key, (fan_in, fan_out), jnp.float32
+    )
+    return {"w": weight, "b": jnp.zeros(fan_out)} if bias else {"w": weight}
+
+
+def linear(params: Params, x: Array) -> Array:
+    y: Array = x @ params["w"].astype(x.dtype)
+    return y + spread(params["b"], y) if "b" in params else y
+
+
+def init_norm(width: int) -> Params:
+    return {"scale": jnp.ones(width), "offset": jnp.zeros(width)}
+
+
+def layer_norm(params: Params, x: Array, epsilon: float = 1e-5) -> Array:
+    centred = wide(x) - wide(x).mean(-1, keepdims=True)
+    normal = centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + epsilon)
+    return (normal * spread(params["scale"], normal) + spread(params["offset"], normal)).astype(x.dtype)
+
+
+def init_mlp(key: Array, width: int, hidden: int) -> Params:
+    key_in, key_out = jax.random.split(key)
+    return {
+        "norm": init_norm(width),
+        "in": init_linear(key_in, width, hidden, scale=2.0),
+        "out": init_linear(key_out, hidden, width),
+    }
+
+
+def mlp(params: Params, x: Array) -> Array:
+    return linear(params["out"], jax.nn.relu(linear(params["in"], layer_norm(params["norm"], x))))
+
+
+def init_gate(key: Array, width: int) -> Params:
+    """The GRU gate of gated TransformerXL. It starts nearly closed (offset 2): a fresh layer passes its input on."""
+    key_x, key_y, key_c = jax.random.split(key, 3)
+    return {
+        "x": init_linear(key_x, width, 2 * width, bias=False),  # reset | update, from the stream
+        "y": init_linear(key_y, width, 3 * width, bias=False),  # reset | update | candidate, from the sublayer
+        "candidate": init_linear(key_c, width, width, bias=False),
+        "offset": jnp.full(width, 2.0),
+    }
+
+
+def gate(params: Params | None, x: Array, y: Array) -> Array:
+    """Join the stream `x` and a sublayer's answer `y`: through a GRU gate where there is one, else by adding.
+
+    The gated form passes `y` through a ReLU first, as the gated TransformerXL does, since its sublayers end linearly.
+    """
+    if params is None:
+        return x + y
+    y = jax.nn.relu(y)
+    reset_x, update_x = jnp.split(linear(params["x"], x), 2, axis=-1)
+    reset_y, update_y, candidate_y = jnp.split(linear(params["y"], y), 3, axis=-1)
+    update = jax.nn.sigmoid(update_x + update_y - spread(params["offset"], x))
+    candidate = jnp.tanh(candidate_y + linear(params["candidate"], jax.nn.sigmoid(reset_x + reset_y) * x))
+    return x + update * (candidate - x)
+
+
+def sinusoids(position_p: Array, width: int) -> Array:
+    """Position code [P, D]: all sines, then all cosines, of frequencies 10000^(-2i/D)."""
+    frequency = 10000.0 ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
+    angle = position_p.astype(jnp.float32)[:, None] * frequency[None, :]
+    return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1)

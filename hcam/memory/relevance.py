@@ -1,0 +1,50 @@
+"""Which chunks matter to a query, and how much: attention over the summaries, cut off after the k best."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+
+from .layers import linear, wide
+from .types import Array, Params
+from .window import MASKED
+
+ORDERS = ("top_k_then_softmax", "softmax_then_top_k")
+COUNTING_LIMIT = 128  # up to here, ranking chunks by counting the better ones beats a sort
+
+
+def relevance_logits(params: Params, query_qe: Array, key_md: Array, mask_qm: Array | None) -> Array:
+    """[Q, M], float32. The key projection goes to whichever side has fewer rows."""
+    query_qs = linear(params["relevance_query"], query_qe)
+    key_weight = params["relevance_key"]["w"].astype(query_qe.dtype)
+    scale = 1 / math.sqrt(query_qs.shape[-1])
+    if query_qe.shape[0] < key_md.shape[0]:
+        logits_qm = jnp.einsum("qd,md->qm", query_qs @ key_weight.T, key_md)
+    else:
+        logits_qm = jnp.einsum("qs,ms->qm", query_qs, key_md @ key_weight)
+    logits_qm = wide(logits_qm) * scale
+    return logits_qm if mask_qm is None else jnp.where(mask_qm, logits_qm, MASKED)
+
+
+def top_chunks(logits_qm: Array, k: int, order: str) -> tuple[Array, Array]:
+    """The k most relevant chunks and their weights, [Q, K] each; ties go to the lower index."""
+    if order == "softmax_then_top_k":
+        weight_qk, chunk_qk = jax.lax.top_k(jax.nn.softmax(logits_qm, axis=-1), k)
+        return chunk_qk, weight_qk
+    logits_qk, chunk_qk = jax.lax.top_k(logits_qm, k)
+    return chunk_qk, jax.nn.softmax(logits_qk, axis=-1)
+
+
+def top_weights(logits_qm: Array, k: int, order: str) -> Array:
+    """The same weights in place, [Q, M], zero outside the top k: no sort, no scatter, for a few dozen chunks."""
+    slots = logits_qm.shape[-1]
+    if slots > COUNTING_LIMIT:
+        chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
+        return jnp.zeros_like(logits_qm).at[jnp.arange(chunk_qk.shape[0])[:, None], chunk_qk].set(weight_qk)
+    fixed_qm = jax.lax.stop_gradient(logits_qm)
+    mine, other = fixed_qm[:, :, None], fixed_qm[:, None, :]
+    earlier = jnp.broadcast_to(jnp.tri(slots, k=-1, dtype=bool), (logits_qm.shape[0], slots, slots))
+    chosen_qm = ((other > mine) | ((other == mine) & earlier)).sum(-1) < k
+    if order == "softmax_then_top_k":
+        return jnp.where(chosen_qm, jax.nn.softmax(logits_qm, axis=-1), 0.0)
+    return jnp.where(chosen_qm, jax.nn.softmax(jnp.where(chosen_qm, logits_qm, -jnp.inf), axis=-1), 0.0)

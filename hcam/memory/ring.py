@@ -1,0 +1,70 @@
+"""When and where: the arithmetic of episode time, rings and chunks. Everything a memory masks is decided here.
+
+A layer's memory is a ring of rows, and the row of a step is its *episode time* modulo the ring's size. A reset sets
+the clock to zero; nothing is cleared, since a time that lies before the episode's start is never asked for.
+
+Inside an unroll, steps are counted from its first one: step i is index i, and what was stored before has negative
+indices, -1 being the newest. An episode is then known by the index it starts at (negative for the one that came in
+with the state), and one rule covers stored and new rows, within and across episodes: step i may see index j only if
+start_i <= j <= i.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from .types import Array
+
+
+def latest(newest: Array, size: int) -> Array:
+    """For each row of a ring, the latest number up to `newest` that lives there; negative: none yet."""
+    return newest - (newest - jnp.arange(size)) % size
+
+
+def complete(clock: Array, chunk: int, stride: int) -> Array:
+    """How many chunks `clock` steps of an episode have completed; chunk n holds times [n stride, n stride + chunk)."""
+    return jnp.maximum(0, (clock - chunk) // stride + 1)
+
+
+def episode_starts(first_t: Array, clock: Array) -> Array:
+    """The index at which each step's episode starts."""
+    index_t = jnp.arange(first_t.shape[0])
+    return jax.lax.cummax(jnp.where(first_t, index_t, -clock))
+
+
+def tail(row_rd: Array, clock: Array, length: int) -> Array:
+    """The last `length` stored rows, oldest first. Rows from before the episode are for the caller to mask."""
+    return row_rd[(clock - length + jnp.arange(length)) % row_rd.shape[0]]
+
+
+def write(row_rd: Array, x_td: Array, clock: Array) -> Array:
+    """The ring after an unroll whose last step leaves the clock at `clock`; of a long unroll the newest rows stay."""
+    size, steps = row_rd.shape[0], x_td.shape[0]
+    index_r = steps - clock + latest(clock - 1, size)  # where in the unroll each row's step was, if it was there at all
+    fresh_rd = x_td.astype(row_rd.dtype)[jnp.clip(index_r, 0, steps - 1)]
+    return jnp.where((index_r >= 0)[:, None], fresh_rd, row_rd)
+
+
+def chunk_ends(time_t: Array, chunk: int, stride: int) -> Array:
+    """The index at which each chunk completed by this unroll ends [U], and T where there is none.
+
+    Two ends are never closer than one stride, in one episode or across a reset, so every block of `stride` steps
+    holds at most one: U = ceil(T / stride) slots suffice however many episodes the unroll holds.
+    """
+    steps = time_t.shape[0]
+    ends_t = (time_t + 1 >= chunk) & ((time_t + 1 - chunk) % stride == 0)
+    ends_us = jnp.pad(ends_t, (0, -steps % stride)).reshape(-1, stride)
+    index_u = jnp.arange(ends_us.shape[0]) * stride + jnp.argmax(ends_us, axis=-1)
+    return jnp.where(ends_us.any(-1), index_u, steps)
+
+
+def readable_chunks(end_m: Array, start_t: Array, chunk: int, stride: int, slots: int) -> tuple[Array, Array]:
+    """Which chunks each step may recall, and their numbers in that step's episode, both [T, M].
+
+    A chunk is recallable once it is complete and until `slots` newer ones are: then it is forgotten, by design.
+    """
+    index_t = jnp.arange(start_t.shape[0])
+    begin_tm = (end_m - chunk + 1)[None, :] - start_t[:, None]  # in the episode time of the step that asks
+    number_tm = begin_tm // stride
+    newest_t = complete(index_t - start_t, chunk, stride)
+    kept_tm = number_tm >= (newest_t - slots)[:, None]
+    return (begin_tm >= 0) & kept_tm & (end_m[None, :] < index_t[:, None]), number_tm

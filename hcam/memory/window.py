@@ -1,0 +1,162 @@
+"""Short-term memory: multi-head attention over the last W steps with TransformerXL's relative positions.
+
+With a window of a chunk it is HCAM's local attention; with a long one it is TransformerXL.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .layers import init_linear, init_norm, layer_norm, linear, sinusoids, spread, wide
+from .types import Array, Params
+
+MASKED = -1e6  # what the released module puts in place of a masked logit; softmax turns it into an exact zero
+
+
+def init_window(key: Array, width: int, heads: int) -> Params:
+    names = ("query", "key", "value", "position", "out")
+    keys = dict(zip(names, jax.random.split(key, len(names)), strict=True))
+    return {
+        "norm": init_norm(width),
+        **{name: init_linear(keys[name], width, width, bias=False) for name in names},
+        "content_bias": jnp.zeros((heads, width // heads)),
+        "position_bias": jnp.zeros((heads, width // heads)),
+    }
+
+
+def split_heads(x: Array, heads: int) -> Array:
+    """[..., D] -> [..., H, D/H]."""
+    return x.reshape(*x.shape[:-1], heads, -1)
+
+
+def weights_by_head(params: Params, heads: int, dtype: jnp.dtype) -> Array:
+    """A projection's weights [D, H, D/H], for moving it from the many rows to the one query."""
+    return split_heads(params["w"].astype(dtype), heads)
+
+
+def masked_softmax(logits: Array, allowed: Array, top_k: int | None) -> Array:
+    """Softmax over the last axis; with `top_k`, over the k largest logits alone (all that tie with the k-th stay)."""
+    logits = jnp.where(allowed, logits, MASKED)
+    if top_k is not None and top_k < logits.shape[-1]:
+        kth = jax.lax.top_k(jax.lax.stop_gradient(logits), top_k)[0][..., -1:]
+        logits = jnp.where(logits >= kth, logits, MASKED)
+    return jnp.where(allowed, jax.nn.softmax(logits, axis=-1), 0.0)
+
+
+def skew(x_htw: Array) -> Array:
+    """Shift row t right by t columns: [H, T, W] -> [H, T, W - 1 + T]. The one reshape that is no split or merge."""
+    heads, steps, window = x_htw.shape
+    padded = jnp.pad(x_htw, ((0, 0), (0, 0), (0, steps)))  # rows of W + T, read back as rows of W + T - 1
+    return padded.reshape(heads, -1)[:, :-steps].reshape(heads, steps, window + steps - 1)
+
+
+def unskew(x_htj: Array, window: int) -> Array:
+    """Undo `skew`: [H, T, W - 1 + T] -> [H, T, W]."""
+    heads, steps, _ = x_htj.shape
+    padded = jnp.pad(x_htj.reshape(heads, -1), ((0, 0), (0, steps)))
+    return padded.reshape(heads, steps, -1)[:, :, :window]
+
+
+def position_keys(params: Params, window: int, heads: int, dtype: jnp.dtype) -> Array:
+    """The keys of the ages 0..W-1, whatever happened then: [W, H, D/H]."""
+    code_wd = sinusoids(jnp.arange(window), params["position"]["w"].shape[0]).astype(dtype)
+    return split_heads(linear(params["position"], code_wd), heads)
+
+
+def position_query(params: Params, query_thd: Array) -> Array:
+    return query_thd + spread(params["position_bias"], query_thd)
+
+
+def content_query(params: Params, query_thd: Array) -> Array:
+    return query_thd + spread(params["content_bias"], query_thd)
+
+
+def unroll(
+    params: Params, stored_vd: Array, x_td: Array, start_t: Array, *, heads: int, top_k: int | None = None
+) -> tuple[Array, Array]:
+    """T steps at once, after the V = W - 1 that came before: the answer [T, D] and the attention [H, T, V + T]."""
+    before, steps = stored_vd.shape[0], x_td.shape[0]
+    normal_td = layer_norm(params["norm"], x_td)
+    row_jd = jnp.concatenate([layer_norm(params["norm"], stored_vd), normal_td])
+    query_thd = split_heads(linear(params["query"], normal_td), heads)
+    key_jhd = split_heads(linear(params["key"], row_jd), heads)
+    value_jhd = split_heads(linear(params["value"], row_jd), heads)
+
+    content_htj = jnp.einsum("thd,jhd->htj", content_query(params, query_thd), key_jhd)
+    age_key_whd = position_keys(params, before + 1, heads, x_td.dtype)
+    by_age_htw = jnp.einsum("thd,whd->htw", position_query(params, query_thd), age_key_whd)
+    logits_htj = wide(content_htj) + wide(skew(jnp.flip(by_age_htw, -1)))  # column j of row t holds age t + V - j
+
+    index_t, index_j = jnp.arange(steps)[:, None], jnp.arange(before + steps)[None, :] - before
+    allowed_tj = (index_j <= index_t) & (index_j >= jnp.maximum(start_t[:, None], index_t - before))
+    scale = 1 / math.sqrt(key_jhd.shape[-1])
+    attention_htj = masked_softmax(logits_htj * scale, jnp.broadcast_to(allowed_tj, logits_htj.shape), top_k)
+    answer_thd = jnp.einsum("htj,jhd->thd", attention_htj.astype(x_td.dtype), value_jhd)
+    return linear(params["out"], answer_thd.reshape(x_td.shape)), attention_htj
+
+
+def step(params: Params, row_wd: Array, time: Array, *, heads: int, top_k: int | None = None) -> tuple[Array, Array]:
+    """One step over the layer inputs of the last W steps, its own first: the answer [D] and the attention [H, W].
+
+    Keys and values are never formed: q . (K x) is (K^T q) . x, so the projections move to the query and the answer.
+    """
+    row_wd = layer_norm(params["norm"], row_wd)
+    query_hd = split_heads(linear(params["query"], row_wd[0]), heads)
+    content_he = jnp.einsum(
+        "hd,ehd->he", content_query(params, query_hd), weights_by_head(params["key"], heads, row_wd.dtype)
+    )
+    content_hw = jnp.einsum("he,we->hw", content_he, row_wd)
+    age_w = jnp.arange(row_wd.shape[0])
+    age_key_whd = position_keys(params, row_wd.shape[0], heads, row_wd.dtype)
+    attention_hw = _attention(params, query_hd, content_hw, age_key_whd, age_w, time, top_k)
+    mixed_he = jnp.einsum("hw,we->he", attention_hw.astype(row_wd.dtype), row_wd)
+    answer_hd = jnp.einsum("he,ehd->hd", mixed_he, weights_by_head(params["value"], heads, row_wd.dtype))
+    return linear(params["out"], answer_hd.reshape(-1)), attention_hw
+
+
+class Cache(NamedTuple):
+    """The last W steps as keys and values, at row time % W, and the keys of the ages."""
+
+    key_whd: Array
+    value_whd: Array
+    age_key_whd: Array
+
+
+def keys_values(params: Params, row: Array, heads: int) -> tuple[Array, Array]:
+    """The keys and values of layer inputs [..., D], each [..., H, D/H]."""
+    normal = layer_norm(params["norm"], row)
+    return split_heads(linear(params["key"], normal), heads), split_heads(linear(params["value"], normal), heads)
+
+
+def init_cache(params: Params, row_wd: Array, heads: int) -> Cache:
+    """`row_wd` holds the stored layer inputs at row time % W."""
+    return Cache(*keys_values(params, row_wd, heads), position_keys(params, row_wd.shape[0], heads, row_wd.dtype))
+
+
+def step_cached(
+    params: Params, x_d: Array, cache: Cache, time: Array, *, heads: int, top_k: int | None = None
+) -> tuple[Cache, Array, Array]:
+    """The same step, extending keys and values that are already there by one row."""
+    window = cache.key_whd.shape[0]
+    key_hd, value_hd = keys_values(params, x_d, heads)
+    cache = cache._replace(
+        key_whd=cache.key_whd.at[time % window].set(key_hd), value_whd=cache.value_whd.at[time % window].set(value_hd)
+    )
+    query_hd = split_heads(linear(params["query"], layer_norm(params["norm"], x_d)), heads)
+    content_hw = jnp.einsum("hd,whd->hw", content_query(params, query_hd), cache.key_whd)
+    age_w = (time - jnp.arange(window)) % window
+    attention_hw = _attention(params, query_hd, content_hw, cache.age_key_whd, age_w, time, top_k)
+    answer_hd = jnp.einsum("hw,whd->hd", attention_hw.astype(x_d.dtype), cache.value_whd)
+    by_age_hw = attention_hw[:, (time - jnp.arange(window)) % window]
+    return cache, linear(params["out"], answer_hd.reshape(x_d.shape)), by_age_hw
+
+
+def _attention(
+    params: Params, query_hd: Array, content_hw: Array, age_key_whd: Array, age_w: Array, time: Array, top_k: int | None
+) -> Array:
+    by_age_hw = jnp.einsum("hd,whd->hw", position_query(params, query_hd), age_key_whd)
+    logits_hw = wide(content_hw) + wide(by_age_hw[:, age_w])
+    allowed_hw = jnp.broadcast_to(age_w <= time, logits_hw.shape)  # what is older than the episode is another one's
+    return masked_softmax(logits_hw / math.sqrt(query_hd.shape[-1]), allowed_hw, top_k)

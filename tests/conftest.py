@@ -1,0 +1,23 @@
+"""Settings for every test: JAX at its strictest, on the CPU, and Hypothesis without a clock."""
+
+import os
+
+# Before jax is imported, and only a default: `JAX_PLATFORMS=cuda make test` runs the same tests on an accelerator.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+from hypothesis import settings
+
+# Silent widening, silent broadcasting and a key used twice: so wrong numbers get past a test that checks shapes.
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_debug_key_reuse", True)
+
+# No compiled program outlives the session, whatever the shell says about JAX's own cache: a test must see what the
+# code compiles to today. Set HCAM_TEST_CACHE to a folder to trade that for speed while working on the tests.
+jax.config.update("jax_compilation_cache_dir", os.environ.get("HCAM_TEST_CACHE"))
+
+# The first example of a property compiles and the others do not, so a deadline would measure XLA. In CI the examples
+# are the same in every run: a red build is then always about the change.
+settings.register_profile("hcam", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+settings.load_profile("hcam")

@@ -1,0 +1,140 @@
+"""The rules that keep the package flat, checked by parsing the files (nothing is imported)."""
+
+import ast
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "hcam"
+
+MAX_FILE_LINES = 300
+MAX_FUNCTION_LINES = 60
+LONGER_FUNCTIONS = {("hcam/train.py", "train"): 120}  # the one loop, which reads best in one piece
+
+# Made by tools or by runs, never published: what they hold is nobody's source.
+SKIPPED_FOLDERS = {".git", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", "__pycache__"}
+SKIPPED_FOLDERS |= {"build", "dist", "runs", ".gpu"}
+SKIPPED_FILES = {"requirements.lock"}
+# In parts, so that this file does not hold what it looks for.
+MACHINE_PATHS = ["/" + rest for rest in ("root/", "tmp/bash_jobs", "work/main", "work/shared")]
+
+
+def python_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def source_files() -> Iterator[Path]:
+    """Yields every file of the repository, committed or not, outside what tools and runs leave behind."""
+    for folder, subfolders, names in os.walk(ROOT):
+        subfolders[:] = sorted(n for n in subfolders if n not in SKIPPED_FOLDERS and not n.endswith(".egg-info"))
+        yield from (Path(folder) / name for name in sorted(names) if name not in SKIPPED_FILES)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=name_of(path))
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, bool, str]]:
+    """Yields (line, whether relative, full dotted name) for every import, at any depth of the file.
+
+    `from .chunks import write` in hcam/memory/hcam.py gives "hcam.memory.chunks.write": the name is made absolute,
+    and an imported name is joined on, because it may be a module (`from hcam import memory`).
+    """
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, False, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            # One dot is the file's own package, each further dot is one level up.
+            base = package[: len(package) - (node.level - 1)] if node.level else ()
+            module = (node.module,) if node.module else ()
+            for alias in node.names:
+                yield node.lineno, node.level > 0, ".".join((*base, *module, alias.name))
+
+
+def is_inside(name: str, module: str) -> bool:
+    return name == module or name.startswith(module + ".")
+
+
+def listed(problems: list[str]) -> str:
+    return "\n  " + "\n  ".join(problems)
+
+
+def test_memory_imports_only_jax():
+    problems = []
+    for path in python_files(PACKAGE / "memory"):
+        for line, relative, name in imports_of(path):
+            top = name.split(".")[0]
+            allowed = is_inside(name, "hcam.memory") if relative else top == "jax" or top in sys.stdlib_module_names
+            if not allowed:
+                problems.append(f"{name_of(path)}:{line} imports {name}")
+    assert not problems, (
+        "hcam/memory is a folder that people copy into their own project: it may import jax, the standard library and, "
+        f"relatively, its own files.{listed(problems)}"
+    )
+
+
+def test_adapters_import_only_memory():
+    problems = [
+        f"{name_of(path)}:{line} imports {name}"
+        for path in python_files(PACKAGE / "adapters")
+        for line, _, name in imports_of(path)
+        if is_inside(name, "hcam") and not is_inside(name, "hcam.memory")
+    ]
+    assert not problems, f"From the package, hcam/adapters may import hcam.memory alone.{listed(problems)}"
+
+
+def test_files_are_short():
+    problems = []
+    for path in python_files(PACKAGE):
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        if lines > MAX_FILE_LINES:
+            problems.append(f"{name_of(path)} has {lines} lines")
+    assert not problems, f"A file has at most {MAX_FILE_LINES} lines: split it by what it is about.{listed(problems)}"
+
+
+def test_functions_are_short():
+    problems = []
+    for path in python_files(PACKAGE):
+        for node in ast.walk(parse(path)):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            limit = LONGER_FUNCTIONS.get((name_of(path), node.name), MAX_FUNCTION_LINES)
+            if lines > limit:
+                problems.append(f"{name_of(path)}:{node.lineno} {node.name} has {lines} lines, {limit} allowed")
+    assert not problems, f"A function fits on a screen: give its steps names of their own.{listed(problems)}"
+
+
+def test_every_module_has_its_test_file():
+    problems = []
+    for path in python_files(PACKAGE):
+        if path.name in {"__init__.py", "__main__.py"}:
+            continue
+        test = ROOT / "tests" / path.relative_to(PACKAGE).with_name(f"test_{path.name}")
+        if not test.is_file():
+            problems.append(f"{name_of(path)} needs {name_of(test)}")
+    assert not problems, f"tests/ mirrors hcam/ file by file.{listed(problems)}"
+
+
+def test_nothing_is_called_utils():
+    problems = [name_of(path) for path in source_files() if path.name == "utils.py"]
+    assert not problems, f"utils.py says nothing about what is inside: name the file after that.{listed(problems)}"
+
+
+def test_no_machine_paths():
+    problems = []
+    for path in source_files():
+        content = path.read_bytes()
+        if b"\0" in content:  # not text
+            continue
+        for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), start=1):
+            problems += [f"{name_of(path)}:{number} holds {needle}" for needle in MACHINE_PATHS if needle in line]
+    assert not problems, f"A path of one machine means nothing on another: write it relative.{listed(problems)}"

@@ -22,10 +22,10 @@ from .read import (
     attend_gathered,
     chunk_positions,
     init_read,
-    project_chunks,
+    keys_values,
     read_chunks,
 )
-from .relevance import ORDERS, relevance_logits
+from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
 from .types import Array, Memory, Params
 from .window import split_heads
 
@@ -187,12 +187,13 @@ def step_block(
     # The slot of the chunk that is being filled gets the mean of the last C steps at every step: it is that chunk's
     # summary at the step that completes it, and nobody reads the slot before.
     last_cd = row_rd[(time - jnp.arange(chunk)) % rows]
-    summary_md = summary_md.at[done % (slots + 1)].set(summarise(jax.lax.stop_gradient(last_cd)))
+    summary_md = ring.put(summary_md, done, summarise(jax.lax.stop_gradient(last_cd)))
 
     if cache is not None:
-        key_hd, value_hd = project_chunks(params["read"], x_d, config.heads)
-        key_rhd, value_rhd = cache.key_rhd.at[time % rows].set(key_hd), cache.value_rhd.at[time % rows].set(value_hd)
-        cache = cache._replace(key_rhd=key_rhd, value_rhd=value_rhd)
+        key_hd, value_hd = keys_values(params["read"], x_d, config.heads)
+        cache = cache._replace(
+            key_rhd=ring.put(cache.key_rhd, time, key_hd), value_rhd=ring.put(cache.value_rhd, time, value_hd)
+        )
     answer_qd, recalled = _recall_step(
         config, params["read"], row_rd, summary_md, cache, query_qd, number_m, mask_m[None]
     )
@@ -213,25 +214,28 @@ def _recall_step(
     """One query's read, from keys and values where they are cached, else from the layer inputs themselves."""
     stored_rd, key_md = jax.lax.stop_gradient((row_rd, summary_md))
     logits_qm = relevance_logits(params, query_qd, key_md, mask_qm)
-    every, heads, k, order = jnp.arange(config.slots + 1), config.heads, config.top_k, config.order
+    dense = config.form == "dense"  # left to itself, one query gathers
+    code_cd = chunk_positions(config.chunk, config.width) if config.positions else None
 
-    def fetch(chunk: Array) -> Array:
-        content = stored_rd[chunk_rows(config, number_m[chunk], row_rd.shape[0])]
-        return add_positions(content, chunk_positions(config.chunk, config.width) if config.positions else None)
+    def index(chunk: Array | None) -> Array:
+        return chunk_rows(config, number_m if chunk is None else number_m[chunk], row_rd.shape[0])
 
-    if cache is None and config.form == "dense":
-        return attend_dense(params, query_qd, logits_qm, *project_chunks(params, fetch(every), heads), k=k, order=order)
+    def fetch(chunk: Array | None) -> Array:
+        return add_positions(stored_rd[index(chunk)], code_cd)
+
     if cache is None:
-        return attend_gathered(params, query_qd, logits_qm, fetch, k=k, heads=heads, order=order)
+        attend = attend_dense if dense else attend_gathered
+        return attend(params, query_qd, logits_qm, fetch, k=config.top_k, heads=config.heads, order=config.order)
 
-    def fetch_cached(chunk: Array) -> tuple[Array, Array]:
-        index = chunk_rows(config, number_m[chunk], row_rd.shape[0])
-        key, value = cache.key_rhd[index], cache.value_rhd[index]
-        return key + spread(cache.code_key_chd, key), value + spread(cache.code_value_chd, value)
-
-    if config.form == "dense":
-        return attend_dense(params, query_qd, logits_qm, *fetch_cached(every), k=k, order=order)
-    return attend_cached(params, query_qd, logits_qm, fetch_cached, k=k, order=order)
+    chunk_qk, weight_qk = top_chunks(logits_qm, config.top_k, config.order)
+    every_qm = jnp.broadcast_to(jnp.arange(mask_qm.shape[1]), mask_qm.shape)
+    weight = top_weights(logits_qm, config.top_k, config.order) if dense else weight_qk
+    where = index(every_qm if dense else chunk_qk)
+    key, value = cache.key_rhd[where], cache.value_rhd[where]
+    key, value = key + spread(cache.code_key_chd, key), value + spread(cache.code_value_chd, value)
+    answer_qd, within = attend_cached(params, query_qd, weight, key, value)
+    within_qkhc = within[:, chunk_qk[0]] if dense else within
+    return answer_qd, Recalled(chunk_qk, weight_qk, within_qkhc)
 
 
 def _by_number(recalled: Recalled, mask_qm: Array, number_qm: Array) -> Recalled:
@@ -250,6 +254,4 @@ def init_cache(config: HCAM, params: Params, row_rd: Array) -> Cache:
     def project(name: str, row: Array) -> Array:
         return split_heads(row @ params["read"][name]["w"].astype(row.dtype), config.heads)
 
-    return Cache(
-        *project_chunks(params["read"], row_rd, config.heads), project("key", code_cd), project("value", code_cd)
-    )
+    return Cache(*keys_values(params["read"], row_rd, config.heads), project("key", code_cd), project("value", code_cd))

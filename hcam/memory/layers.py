@@ -8,12 +8,25 @@ from .types import Array, Params
 
 def wide(x: Array) -> Array:
     """At least float32: the dtype in which softmax, means and norms are taken."""
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    return x if jnp.finfo(x.dtype).bits >= 32 else x.astype(jnp.float32)
 
 
 def spread(small: Array, like: Array) -> Array:
     """Broadcast over leading axes, in the other's dtype: said aloud, as silent broadcasting is how masks go wrong."""
     return jnp.broadcast_to(small.astype(like.dtype), like.shape)
+
+
+@jax.custom_jvp
+def softmax(logits: Array) -> Array:
+    """Softmax over the last axis, taken in float32 and kept in the dtype of `logits`, for the gradient as well."""
+    return jax.nn.softmax(wide(logits), axis=-1).astype(logits.dtype)
+
+
+@softmax.defjvp
+def _softmax_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    weight = softmax(*primals)
+    pulled = wide(weight) * wide(tangents[0])
+    return weight, (pulled - wide(weight) * pulled.sum(-1, keepdims=True)).astype(weight.dtype)
 
 
 def init_linear(key: Array, fan_in: int, fan_out: int, *, bias: bool = True, scale: float = 1.0) -> Params:

@@ -53,7 +53,7 @@ def init_params(config: LSTM, key: Array) -> Params:
 
 
 def init_state(config: LSTM) -> LSTMState:
-    zeros = jnp.zeros((config.layers, config.width), jnp.promote_types(config.dtype, jnp.float32))
+    zeros = jnp.zeros((config.layers, config.width))
     return LSTMState(zeros, zeros)
 
 

@@ -1,10 +1,11 @@
 """The HCAM read: how relevant is each chunk, attend inside the k most relevant, add up by relevance.
 
-Two forms with the same results. *Dense* projects every stored step to a key and a value once, lets all queries attend
-inside all chunks, and gives chunks outside the top k a weight of zero. *Gather* fetches k chunks per query and moves
-the key and value projections to the query's side, so that nothing stored is ever projected. Dense is matrix products
-and suits many queries over dozens of chunks (learning); gather touches only what is recalled and suits one query, or
-thousands of chunks.
+The released module projects every recalled step to a key and a value anew for every query. Here nothing stored is ever
+projected: q . (K x) is (K^T q) . x, and the sum of a V x is V (sum of a x): both projections move to the query's side.
+
+What remains has two forms with the same results. *Dense* lets all queries attend inside all chunks and gives chunks
+outside the top k a weight of zero: large matrix products, for many queries over dozens of chunks, as in learning.
+*Gather* fetches k chunks for each query: it touches only what is recalled, for one query, or for thousands of chunks.
 """
 
 import math
@@ -16,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from . import checks
-from .layers import init_linear, linear, sinusoids, spread, wide
+from .layers import init_linear, linear, sinusoids, softmax, spread
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
 from .types import Array, Params
 from .window import split_heads, weights_by_head
@@ -91,8 +92,9 @@ def read(
 
 
 def choose_form(queries: int, slots: int, k: int) -> str:
-    """Dense while the chunks it projects in vain cost less than the k chunks per query that gathering copies."""
-    return "dense" if 8 * slots <= k * queries else "gather"
+    """Dense while attending in vain costs less than copying k chunks per query: measured, see docs/performance.md."""
+    balance = 16 if jax.default_backend() == "cpu" else 4  # matrix products are dearer on a CPU, copies on a GPU
+    return "dense" if balance * slots <= k * queries else "gather"
 
 
 def read_chunks(
@@ -114,19 +116,12 @@ def read_chunks(
         form = choose_form(query_qe.shape[0], key_md.shape[0], k)
     logits_qm = relevance_logits(params, query_qe, key_md, mask_qm)
     code_cd = chunk_positions(*content_mcd.shape[1:]) if positions else None
-    if form == "dense":
-        key_value = project_chunks(params, add_positions(content_mcd, code_cd), heads)
-        return attend_dense(params, query_qe, logits_qm, *key_value, k=k, order=order)
 
-    def fetch(chunk_qk: Array) -> Array:
-        return add_positions(content_mcd[chunk_qk], code_cd)
+    def fetch(chunk: Array | None) -> Array:
+        return add_positions(content_mcd if chunk is None else content_mcd[chunk], code_cd)
 
-    return attend_gathered(params, query_qe, logits_qm, fetch, k=k, heads=heads, order=order)
-
-
-def project_chunks(params: Params, content: Array, heads: int) -> tuple[Array, Array]:
-    """The keys and values of stored steps [..., D], each [..., H, S/H]."""
-    return split_heads(linear(params["key"], content), heads), split_heads(linear(params["value"], content), heads)
+    attend = attend_dense if form == "dense" else attend_gathered
+    return attend(params, query_qe, logits_qm, fetch, k=k, heads=heads, order=order)
 
 
 def chunk_positions(chunk: int, width: int) -> Array:
@@ -139,27 +134,16 @@ def add_positions(content: Array, code_cd: Array | None) -> Array:
 
 
 def attend_dense(
-    params: Params,
-    query_qe: Array,
-    logits_qm: Array,
-    key_mchd: Array,
-    value_mchd: Array,
-    *,
-    k: int,
-    order: str,
+    params: Params, query_qe: Array, logits_qm: Array, fetch: Callable[[None], Array], *, k: int, heads: int, order: str
 ) -> tuple[Array, Recalled]:
-    """All queries inside all chunks, chunks outside the top k weighted zero."""
-    heads, dtype = key_mchd.shape[-2], query_qe.dtype
-    query_qhd = split_heads(linear(params["query"], query_qe), heads)
-    scores = wide(jnp.einsum("qhd,mchd->hqmc", query_qhd, key_mchd)) / math.sqrt(query_qhd.shape[-1])
-    within_hqmc = jax.nn.softmax(scores, axis=-1)
+    """All queries inside all chunks, which `fetch` brings as [M, C, D]; chunks outside the top k are weighted zero."""
+    content_mcd, inner_qhd = fetch(None), inner_queries(params, query_qe, heads)
+    within_qhmc = softmax(jnp.einsum("qhd,mcd->qhmc", inner_qhd, content_mcd))
     weight_qm = top_weights(logits_qm, k, order)
-    mixed = (within_hqmc * weight_qm[None, :, :, None]).astype(dtype)
-    answer_qhd = jnp.einsum("hqmc,mchd->qhd", mixed, value_mchd)
-    output = project_out(params, answer_qhd, weight_qm)
+    mixed_qhd = jnp.einsum("qhmc,mcd->qhd", within_qhmc * spread(weight_qm[:, None, :, None], within_qhmc), content_mcd)
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
-    within_qmhc = jnp.moveaxis(within_hqmc, 0, 2)
-    return output, Recalled(chunk_qk, weight_qk, jax.vmap(lambda within, chunk: within[chunk])(within_qmhc, chunk_qk))
+    within_qkhc = jax.vmap(lambda within_hmc, chunk_k: within_hmc[:, chunk_k])(within_qhmc, chunk_qk).swapaxes(1, 2)
+    return outer_answers(params, mixed_qhd, weight_qm), Recalled(chunk_qk, weight_qk, within_qkhc)
 
 
 def attend_gathered(
@@ -172,50 +156,64 @@ def attend_gathered(
     heads: int,
     order: str,
 ) -> tuple[Array, Recalled]:
-    """Each query inside its own k chunks; `fetch` brings their contents, [Q, K] -> [Q, K, C, D].
+    """Each query inside its own k chunks, which `fetch` brings, [Q, K] -> [Q, K, C, D].
 
-    Learning goes a few queries at a time and fetches again in the backward pass, so that scratch memory does not grow.
+    Many queries go a few at a time and fetch again in the backward pass, so that scratch memory does not grow.
     """
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
-    dtype, queries = query_qe.dtype, query_qe.shape[0]
-    key_weight, value_weight = (weights_by_head(params[name], heads, dtype) for name in ("key", "value"))
-    query_qhd = split_heads(linear(params["query"], query_qe), heads)
-    inner_qhd = jnp.einsum("qhs,dhs->qhd", query_qhd, key_weight) / math.sqrt(query_qhd.shape[-1])
 
     def attend(block: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         inner_qhd, chunk_qk, weight_qk = block
         content_qkcd = fetch(chunk_qk)
-        within_qkhc = jax.nn.softmax(wide(jnp.einsum("qhd,qkcd->qkhc", inner_qhd, content_qkcd)), axis=-1)
-        mixed = (within_qkhc * weight_qk[:, :, None, None]).astype(dtype)
-        return jnp.einsum("qkhc,qkcd->qhd", mixed, content_qkcd), within_qkhc
+        within_qkhc = softmax(jnp.einsum("qhd,qkcd->qkhc", inner_qhd, content_qkcd))
+        weighted = within_qkhc * spread(weight_qk[:, :, None, None], within_qkhc)
+        return jnp.einsum("qkhc,qkcd->qhd", weighted, content_qkcd), within_qkhc
 
-    block = (inner_qhd, chunk_qk, weight_qk)
-    mixed_qhd, within_qkhc = attend(block) if queries <= QUERIES_PER_GATHER else in_blocks(attend, block)
-    answer_qhs = jnp.einsum("qhd,dhs->qhs", mixed_qhd, value_weight)
-    bias_hs = split_heads(params["value"]["b"].astype(dtype), heads)
-    answer_qhs += bias_hs[None] * weight_qk.sum(-1).astype(dtype)[:, None, None]
-    output = project_out(params, answer_qhs, weight_qk)
-    return output, Recalled(chunk_qk, weight_qk, within_qkhc)
+    block = (inner_queries(params, query_qe, heads), chunk_qk, weight_qk)
+    mixed_qhd, within_qkhc = attend(block) if len(query_qe) <= QUERIES_PER_GATHER else in_blocks(attend, block)
+    return outer_answers(params, mixed_qhd, weight_qk), Recalled(chunk_qk, weight_qk, within_qkhc)
+
+
+def inner_queries(params: Params, query_qe: Array, heads: int) -> Array:
+    """Queries as they meet stored steps, key projection and scale included: [Q, E] -> [Q, H, D].
+
+    The key's bias would add the same to all steps of a chunk, which softmax does not see.
+    """
+    query_qhs = split_heads(linear(params["query"], query_qe), heads)
+    inner_qhd = jnp.einsum("qhs,dhs->qhd", query_qhs, weights_by_head(params["key"], heads, query_qe.dtype))
+    return inner_qhd / math.sqrt(query_qhs.shape[-1])
+
+
+def outer_answers(params: Params, mixed_qhd: Array, weight: Array) -> Array:
+    """Value and output projection of what was attended to, [Q, H, D] -> [Q, S]; `weight` [Q, any] holds the relevances.
+
+    The biases come once per chunk, so they count as often as the relevances sum to.
+    """
+    heads, dtype = mixed_qhd.shape[1], mixed_qhd.dtype
+    value_qhs = jnp.einsum("qhd,dhs->qhs", mixed_qhd, weights_by_head(params["value"], heads, dtype))
+    total_q1 = weight.sum(-1, keepdims=True).astype(dtype)
+    value_qs = value_qhs.reshape(len(mixed_qhd), -1)
+    value_qs += spread(params["value"]["b"], value_qs) * total_q1
+    output_qs = linear({"w": params["out"]["w"]}, value_qs)
+    return output_qs + spread(params["out"]["b"], output_qs) * total_q1
+
+
+def keys_values(params: Params, content: Array, heads: int) -> tuple[Array, Array]:
+    """The keys and values of stored steps [..., D], each [..., H, S/H]: for those who keep them."""
+    return split_heads(linear(params["key"], content), heads), split_heads(linear(params["value"], content), heads)
 
 
 def attend_cached(
-    params: Params,
-    query_qe: Array,
-    logits_qm: Array,
-    fetch: Callable[[Array], tuple[Array, Array]],
-    *,
-    k: int,
-    order: str,
-) -> tuple[Array, Recalled]:
-    """Each query inside its own k chunks; `fetch` brings their keys and values, [Q, K] -> two of [Q, K, C, H, S/H]."""
-    chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
-    key_qkchd, value_qkchd = fetch(chunk_qk)
-    query_qhd = split_heads(linear(params["query"], query_qe), key_qkchd.shape[-2])
-    scores = wide(jnp.einsum("qhd,qkchd->qkhc", query_qhd, key_qkchd)) / math.sqrt(query_qhd.shape[-1])
-    within_qkhc = jax.nn.softmax(scores, axis=-1)
-    mixed = (within_qkhc * weight_qk[:, :, None, None]).astype(query_qe.dtype)
-    answer_qhd = jnp.einsum("qkhc,qkchd->qhd", mixed, value_qkchd)
-    return project_out(params, answer_qhd, weight_qk), Recalled(chunk_qk, weight_qk, within_qkhc)
+    params: Params, query_qe: Array, weight_qk: Array, key_qkchs: Array, value_qkchs: Array
+) -> tuple[Array, Array]:
+    """Each query inside chunks of which there are keys and values, their relevances given: answer and `within_qkhc`."""
+    query_qhs = split_heads(linear(params["query"], query_qe), key_qkchs.shape[-2])
+    within_qkhc = softmax(jnp.einsum("qhs,qkchs->qkhc", query_qhs, key_qkchs) / math.sqrt(query_qhs.shape[-1]))
+    weighted = within_qkhc * spread(weight_qk[:, :, None, None], within_qkhc)
+    value_qs = jnp.einsum("qkhc,qkchs->qhs", weighted, value_qkchs).reshape(len(query_qe), -1)
+    output_qs = linear({"w": params["out"]["w"]}, value_qs)
+    total_q1 = weight_qk.sum(-1, keepdims=True).astype(output_qs.dtype)
+    return output_qs + spread(params["out"]["b"], output_qs) * total_q1, within_qkhc
 
 
 def in_blocks(attend: Callable[..., tuple[Array, Array]], block: tuple[Array, ...]) -> tuple[Array, Array]:
@@ -229,13 +227,6 @@ def in_blocks(attend: Callable[..., tuple[Array, Array]], block: tuple[Array, ..
     folded = jax.lax.map(jax.checkpoint(attend), jax.tree.map(fold, block))
     mixed, within = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:queries], folded)
     return mixed, within
-
-
-def project_out(params: Params, answer_qhs: Array, weight: Array) -> Array:
-    """The output projection, once per query: its bias counts as often as the weights sum to."""
-    flat = answer_qhs.reshape(answer_qhs.shape[0], -1)
-    bias = spread(params["out"]["b"], flat) * weight.sum(-1, keepdims=True).astype(flat.dtype)
-    return linear({"w": params["out"]["w"]}, flat) + bias
 
 
 def _check(

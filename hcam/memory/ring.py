@@ -36,6 +36,18 @@ def tail(row_rd: Array, clock: Array, length: int) -> Array:
     return row_rd[(clock - length + jnp.arange(length)) % row_rd.shape[0]]
 
 
+def put(row: Array, number: Array, x: Array) -> Array:
+    """The ring with one row replaced, in place where the caller gives the ring away.
+
+    The second index lies outside and is dropped. It is there because XLA works a one-row write into the reads that
+    follow it, and then copies the whole ring to keep the old one alive: acting would slow down with the length of the
+    past.
+    """
+    size = row.shape[0]
+    index = jnp.stack([number % size, jnp.full_like(number, size)])
+    return row.at[index].set(jnp.stack([x, x]), mode="drop")
+
+
 def write(row_rd: Array, x_td: Array, clock: Array) -> Array:
     """The ring after an unroll whose last step leaves the clock at `clock`; of a long unroll the newest rows stay."""
     size, steps = row_rd.shape[0], x_td.shape[0]

@@ -155,7 +155,7 @@ def _step_layer(
 ) -> tuple[Array, LayerState, Array, Recalled | None]:
     """Write, then read: the row of this step replaces one that nothing can see any more."""
     heads, top_k = stack.config.heads, stack.top_k
-    row_rd = past.input_rd.at[time % stack.rows].set(x_d)
+    row_rd = ring.put(past.input_rd, time, x_d)
     if past.cache is None:
         row_wd = row_rd[(time - jnp.arange(stack.window)) % stack.rows]
         answer_d, attention_hw = window.step(params["window"], row_wd, time, heads=heads, top_k=top_k)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from . import ring
 from .layers import init_linear, init_norm, layer_norm, linear, sinusoids, spread, wide
 from .types import Array, Params
 
@@ -142,7 +143,7 @@ def step_cached(
     window = cache.key_whd.shape[0]
     key_hd, value_hd = keys_values(params, x_d, heads)
     cache = cache._replace(
-        key_whd=cache.key_whd.at[time % window].set(key_hd), value_whd=cache.value_whd.at[time % window].set(value_hd)
+        key_whd=ring.put(cache.key_whd, time, key_hd), value_whd=ring.put(cache.value_whd, time, value_hd)
     )
     query_hd = split_heads(linear(params["query"], layer_norm(params["norm"], x_d)), heads)
     content_hw = jnp.einsum("hd,whd->hw", content_query(params, query_hd), cache.key_whd)

@@ -1,0 +1,125 @@
+"""The numbers of `hcam bench memory` as tables and one figure."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+NAMES = {
+    "ours": "hcam.memory.read",
+    "dense": "  dense form",
+    "gather": "  gather form",
+    "released": "released formulation",
+    "released_bf16": "released, held to bfloat16",
+    "full": "full attention",
+    "full_flash": "full attention (flash)",
+}
+ACTING = {"hcam": "HCAM", "hcam_cached": "HCAM, keys and values cached", "full": "full attention (TrXL)"}
+
+
+def tables(results: dict[str, Any]) -> Iterable[Table]:
+    for entry in results["paper"]:
+        yield paper_table(entry)
+    yield length_table(results["read"])
+    yield acting_table(results["act"])
+
+
+def paper_table(entry: dict[str, Any]) -> Table:
+    """One shape: every variant, and how many times better the chosen form is than the released formulation."""
+    table = Table(title=f"Read, {entry['name']}", title_justify="left")
+    for heading in ("", "forward", "scratch", "forward+backward", "scratch", "faster", "smaller"):
+        table.add_column(heading, justify="right" if heading else "left")
+    base = entry["both"]["released"]
+    for name in entry["both"]:
+        forward, both = entry["forward"][name], entry["both"][name]
+        label = NAMES[name].strip() + (" (chosen)" if name == entry["chosen"] else "")
+        factors = (ratio(base, both, "seconds"), ratio(base, both, "scratch"))
+        table.add_row(label, duration(forward), size(forward), duration(both), size(both), *factors)
+    return table
+
+
+def length_table(entries: list[dict[str, Any]]) -> Table:
+    """Growing histories: the form that the sizes choose, against the two others."""
+    others = [name for name in ("released", "released_bf16", "full", "full_flash") if name in entries[0]["both"]]
+    table = Table(title="Read by length of history, forward+backward: time, scratch", title_justify="left")
+    for heading in ("history", "chunks", "form", NAMES["ours"], *(NAMES[name] for name in others)):
+        table.add_column(heading, justify="right")
+    for entry in entries:
+        cells = [f"{duration(entry['both'][name])}, {size(entry['both'][name])}" for name in (entry["chosen"], *others)]
+        table.add_row(f"{entry['length']:,}", f"{entry['slots']:,}", entry["chosen"], *cells)
+    return table
+
+
+def acting_table(entries: list[dict[str, Any]]) -> Table:
+    table = Table(title="One acting step of the whole memory", title_justify="left")
+    for heading in ("history", *ACTING.values()):
+        table.add_column(heading, justify="right")
+    for entry in entries:
+        table.add_row(f"{entry['length']:,}", *(duration(entry[name]) for name in ACTING))
+    return table
+
+
+def duration(cost: dict[str, Any]) -> str:
+    if "reason" in cost:
+        return str(cost["reason"])
+    seconds = cost["seconds"]
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} µs"
+
+
+def size(cost: dict[str, Any]) -> str:
+    if "reason" in cost:
+        return ""
+    return f"{cost['scratch'] / 1e9:.2f} GB" if cost["scratch"] >= 1e9 else f"{cost['scratch'] / 1e6:.1f} MB"
+
+
+def ratio(base: dict[str, Any], cost: dict[str, Any], what: str) -> str:
+    if "reason" in base or "reason" in cost or not cost[what]:
+        return ""
+    return f"{base[what] / cost[what]:.1f}x"
+
+
+def draw(results: dict[str, Any], path: Path) -> None:
+    """Time and scratch memory of the read, and time of an acting step, over the length of the history."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import seaborn as sns
+
+    sns.set_theme(style="whitegrid", palette="colorblind")
+    figure, (time_axes, scratch_axes, act_axes) = plt.subplots(1, 3, figsize=(13.5, 4.2), layout="constrained")
+    measured = results["read"][0]["both"]
+    for name in ("ours", *(name for name in ("released", "released_bf16", "full", "full_flash") if name in measured)):
+        costs = [(e["length"], e["both"][e["chosen"] if name == "ours" else name]) for e in results["read"]]
+        style = {"label": NAMES[name], "marker": "o", "linewidth": 3 if name == "ours" else 1.5}
+        for axes, what, factor in ((time_axes, "seconds", 1e3), (scratch_axes, "scratch", 1e-6)):
+            axes.plot(*_points(costs, what, factor), **style)
+    for name, label in ACTING.items():
+        costs = [(entry["length"], entry[name]) for entry in results["act"]]
+        act_axes.plot(*_points(costs, "seconds", 1e3), label=label, marker="o", linewidth=1.5 if name == "full" else 3)
+
+    sizes = results["sizes"]
+    titles = {
+        time_axes: ("Read: forward + backward", "milliseconds"),
+        scratch_axes: ("Read: scratch memory", "megabytes"),
+        act_axes: (f"Acting: one step, {sizes['layers']} layers, {sizes['actors']} environment(s)", "milliseconds"),
+    }
+    for axes, (title, unit) in titles.items():
+        axes.set(title=title, xlabel="steps of history", ylabel=unit, xscale="log", yscale="log")
+        lengths = [entry["length"] for entry in results["read"]]
+        axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=45)
+        axes.minorticks_off()
+        axes.legend()
+    figure.suptitle(
+        f"{results['device']}, {sizes['dtype']}: batch {sizes['batch']}, unroll {sizes['unroll']}, "
+        f"width {sizes['width']}, {sizes['heads']} heads, chunks of {sizes['chunk']}, k {sizes['top_k']}"
+    )
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _points(costs: list[tuple[int, dict[str, Any]]], what: str, factor: float) -> tuple[list[int], list[float]]:
+    """What could be measured; a variant that ran out of memory ends earlier."""
+    measured = [(length, cost[what] * factor) for length, cost in costs if what in cost]
+    return [length for length, _ in measured], [value for _, value in measured]

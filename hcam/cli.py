@@ -1,0 +1,109 @@
+"""The command line: `hcam COMMAND ...`, each command a function below and its options that function's arguments."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+Size = Annotated[int | None, tyro.conf.arg(metavar="INT")]  # None: the size that suits this machine
+
+
+def bench_memory(
+    lengths: tuple[int, ...] = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536),
+    batch: Size = None,
+    actors: Size = None,
+    unroll: Size = None,
+    width: Size = None,
+    heads: Size = None,
+    chunk: Size = None,
+    top_k: Size = None,
+    layers: Size = None,
+    dtype: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
+    rounds: int = 7,
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/bench-memory"),
+    redraw: bool = False,
+) -> None:
+    """Measure what recalling costs on this machine.
+
+    Times the HCAM read, forward and with gradients, against the released formulation and against full attention over
+    the same history, and one acting step of the whole memory; prints tables and draws a figure. Sizes that are not
+    given are the paper's on an accelerator and small ones on a CPU.
+
+    Args:
+        lengths: Steps of history to measure at.
+        batch: Environments learned from at once.
+        actors: Environments acting at once.
+        unroll: Steps per environment in learning: the queries of one read.
+        width: Features.
+        heads: Attention heads.
+        chunk: Steps in a chunk.
+        top_k: Chunks recalled per query.
+        layers: Layers of the memory that acts.
+        dtype: float32 or bfloat16.
+        rounds: How often each variant is timed; the median counts.
+        out: Where bench.json and bench.png go.
+        redraw: Measure nothing, print and draw what is in the folder.
+    """
+    from hcam.benchmarks import figure, memory
+
+    given: dict[str, Any] = {
+        "batch": batch,
+        "actors": actors,
+        "unroll": unroll,
+        "width": width,
+        "heads": heads,
+        "chunk": chunk,
+    }
+    given |= {"top_k": top_k, "layers": layers, "dtype": dtype}
+    if redraw:
+        if not (out / "bench.json").exists():
+            raise ValueError(f"there is no bench.json in {out}: run `hcam bench memory --out {out}` first.")
+        results = json.loads((out / "bench.json").read_text())
+    else:
+        sizes = replace(memory.sizes_here(), **{name: value for name, value in given.items() if value is not None})
+        results = memory.run(sizes, lengths, rounds, say=lambda line: print(f"  {line}", file=sys.stderr, flush=True))
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "bench.json").write_text(json.dumps(results, indent=1))
+    from rich.console import Console
+
+    console = Console()
+    for table in figure.tables(results):
+        console.print(table)
+    figure.draw(results, out / "bench.png")
+    console.print(f"{results['device']}, jax {results['jax']}. Numbers and figure: {out}/bench.json, {out}/bench.png")
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {"bench memory": bench_memory}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
+    if name is None:
+        return _usage(words)
+    try:
+        tyro.cli(COMMANDS[name], args=words[len(name.split()) :], prog=f"hcam {name}")
+    except (ValueError, TypeError, OSError) as error:  # refused input and unwritable folders: the sentence is enough
+        print(f"hcam {name}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _usage(words: list[str]) -> int:
+    asked = not words or words[0] in ("-h", "--help", "help")
+    if words[:1] == ["--version"]:
+        from hcam import __version__
+
+        print(f"hcam {__version__}")
+        return 0
+    lines = ["hcam: agents that remember", "", "commands:"]
+    lines += [f"  hcam {name:<16} {(command.__doc__ or '').splitlines()[0]}" for name, command in COMMANDS.items()]
+    lines += ["", "`hcam COMMAND --help` shows a command's options."]
+    if not asked:
+        lines.insert(0, f"hcam: there is no command {' '.join(words)!r}.")
+    print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
+    return 0 if asked else 2

@@ -1,0 +1,65 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from hcam import __version__
+from hcam.benchmarks import memory
+from hcam.cli import COMMANDS, main
+from tests.benchmarks.test_figure import results
+
+
+def test_without_a_command_lists_them(capsys):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    assert all(f"hcam {name}" in out for name in COMMANDS)
+
+
+def test_unknown_command_is_named(capsys):
+    assert main(["bench", "memroy"]) == 2
+    assert "there is no command 'bench memroy'" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == f"hcam {__version__}"
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["bench", "memory", "--help"])
+    assert "Chunks recalled per query" in capsys.readouterr().out
+
+
+def test_bench_memory_writes_numbers_and_figure_and_redraws(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(memory, "run", lambda sizes, lengths, rounds, say: results())
+    assert main(["bench", "memory", "--out", str(tmp_path / "a"), "--heads", "2", "--top-k", "2"]) == 0
+    assert json.loads((tmp_path / "a" / "bench.json").read_text())["device"] == "abacus"
+    (tmp_path / "a" / "bench.png").unlink()
+    assert main(["bench", "memory", "--out", str(tmp_path / "a"), "--redraw"]) == 0
+    assert (tmp_path / "a" / "bench.png").exists()
+    assert "abacus" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--redraw", "--out", "nowhere"], "there is no bench.json in nowhere"),
+        (["--width", "33", "--heads", "1"], "width 33 is odd"),
+        (["--heads", "3"], "not divisible by heads 3"),
+        (["--lengths", "64"], "every length must hold top-k chunks"),
+        (["--rounds", "0"], "rounds must be a whole number of at least 1"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, sentence, capsys):
+    assert main(["bench", "memory", *words]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("hcam bench memory: ")
+    assert err.count("\n") == 1
+    assert sentence in err
+
+
+def test_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "hcam", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"hcam {__version__}"

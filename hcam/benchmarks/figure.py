@@ -15,6 +15,14 @@ NAMES = {
     "full": "full attention",
     "full_flash": "full attention (flash)",
 }
+STYLES = {
+    "hcam": "HCAM",
+    "hcam_cached": "HCAM, keys and values cached",
+    "full": "full attention",
+    "full_flash": "full attention (flash)",
+    "released": "HCAM as released",
+    "released_bf16": "as released, held to bfloat16",
+}
 ACTING = {"hcam": "HCAM", "hcam_cached": "HCAM, keys and values cached", "full": "full attention (TrXL)"}
 
 
@@ -87,35 +95,43 @@ def draw(results: dict[str, Any], path: Path) -> None:
     import matplotlib.pyplot as plt
     import seaborn as sns
 
-    sns.set_theme(style="whitegrid", palette="colorblind")
-    figure, (time_axes, scratch_axes, act_axes) = plt.subplots(1, 3, figsize=(13.5, 4.2), layout="constrained")
-    measured = results["read"][0]["both"]
-    for name in ("ours", *(name for name in ("released", "released_bf16", "full", "full_flash") if name in measured)):
-        costs = [(e["length"], e["both"][e["chosen"] if name == "ours" else name]) for e in results["read"]]
-        style = {"label": NAMES[name], "marker": "o", "linewidth": 3 if name == "ours" else 1.5}
-        for axes, what, factor in ((time_axes, "seconds", 1e3), (scratch_axes, "scratch", 1e-6)):
-            axes.plot(*_points(costs, what, factor), **style)
-    for name, label in ACTING.items():
-        costs = [(entry["length"], entry[name]) for entry in results["act"]]
-        act_axes.plot(*_points(costs, "seconds", 1e3), label=label, marker="o", linewidth=1.5 if name == "full" else 3)
+    sns.set_theme(style="whitegrid")
+    colours = dict(zip(STYLES, sns.color_palette("colorblind"), strict=False))
+    figure, (time_axes, scratch_axes, act_axes) = plt.subplots(1, 3, figsize=(13.5, 4.8), layout="constrained")
+
+    def line(axes: Any, name: str, costs: list[tuple[int, dict[str, Any]]], what: str, factor: float) -> None:
+        width = 3 if name.startswith("hcam") else 1.5
+        axes.plot(*_points(costs, what, factor), color=colours[name], label=STYLES[name], marker="o", linewidth=width)
+
+    for name in ("hcam", "released", "released_bf16", "full", "full_flash"):
+        costs = [(e["length"], e["both"].get(e["chosen"] if name == "hcam" else name, {})) for e in results["read"]]
+        line(time_axes, name, costs, "seconds", 1e3)
+        line(scratch_axes, name, costs, "scratch", 1e-6)
+    for name in ("hcam", "hcam_cached", "full"):
+        line(act_axes, name, [(entry["length"], entry[name]) for entry in results["act"]], "seconds", 1e3)
 
     sizes = results["sizes"]
     titles = {
-        time_axes: ("Read: forward + backward", "milliseconds"),
-        scratch_axes: ("Read: scratch memory", "megabytes"),
-        act_axes: (f"Acting: one step, {sizes['layers']} layers, {sizes['actors']} environment(s)", "milliseconds"),
+        time_axes: "Read, forward and backward: milliseconds",
+        scratch_axes: "Read, forward and backward: scratch, MB",
+        act_axes: f"Acting, {sizes['layers']} layers, {sizes['actors']} at once: milliseconds a step",
     }
-    for axes, (title, unit) in titles.items():
-        axes.set(title=title, xlabel="steps of history", ylabel=unit, xscale="log", yscale="log")
-        lengths = [entry["length"] for entry in results["read"]]
+    lengths = [entry["length"] for entry in results["read"]]
+    for axes, title in titles.items():
+        axes.set(title=title, xlabel="steps of history", xscale="log", yscale="log")
         axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=45)
         axes.minorticks_off()
-        axes.legend()
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    handles = {
+        label: handle for axes in titles for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    shown = [label for label in STYLES.values() if label in handles and len(handles[label].get_xdata())]
+    figure.legend([handles[label] for label in shown], shown, loc="outside lower center", ncols=len(shown))
     figure.suptitle(
         f"{results['device']}, {sizes['dtype']}: batch {sizes['batch']}, unroll {sizes['unroll']}, "
         f"width {sizes['width']}, {sizes['heads']} heads, chunks of {sizes['chunk']}, k {sizes['top_k']}"
     )
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=120)
     plt.close(figure)
 
 

@@ -204,7 +204,7 @@ def _lived_through(mem: memory.Memory, sizes: Sizes, length: int, use_cache: boo
         return jax.random.normal(key, leaf.shape, leaf.dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
 
     leaves, structure = jax.tree.flatten(state)
-    state = structure.unflatten(map(fill, jax.random.split(key, len(leaves)), leaves))
+    state = jax.tree.unflatten(structure, list(map(fill, jax.random.split(key, len(leaves)), leaves)))
     return jax.vmap(partial(mem.cached, params))(state) if use_cache else state
 
 

@@ -8,7 +8,7 @@ from .types import Array, Params
 
 def wide(x: Array) -> Array:
     """At least float32: the dtype in which softmax, means and norms are taken."""
-    return x if jnp.finfo(x.dtype).bits >= 32 else x.astype(jnp.float32)
+    return x if x.dtype.itemsize >= 4 else x.astype(jnp.float32)
 
 
 def spread(small: Array, like: Array) -> Array:

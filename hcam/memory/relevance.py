@@ -10,7 +10,7 @@ from .types import Array, Params
 from .window import MASKED
 
 ORDERS = ("top_k_then_softmax", "softmax_then_top_k")
-COUNTING_LIMIT = 128  # up to here, ranking chunks by counting the better ones beats a sort
+COUNTING_LIMIT = 64  # up to here, ranking chunks by counting the better ones beats a sort
 
 
 def relevance_logits(params: Params, query_qe: Array, key_md: Array, mask_qm: Array | None) -> Array:

@@ -24,14 +24,20 @@ Axis letters, in names and in einsum strings:
 from collections.abc import Callable
 from typing import Any
 
-from .hcam import HCAM, hcam
-from .lstm import LSTM, lstm
-from .read import Recalled, choose_form, init_read, read
-from .trxl import Local, TrXL, local, trxl
+from . import hcam, lstm, trxl
+from .hcam import HCAM
+from .lstm import LSTM
+from .recall import Recalled, choose_form, init_read, read
+from .trxl import Local, TrXL
 from .types import Memory, Recall
 
 CONFIGS: dict[str, type] = {"hcam": HCAM, "trxl": TrXL, "lstm": LSTM, "none": Local}
-_BUILDERS: dict[type, Callable[[Any], Memory]] = {HCAM: hcam, TrXL: trxl, LSTM: lstm, Local: local}
+_BUILDERS: dict[type, Callable[[Any], Memory]] = {
+    HCAM: hcam.build,
+    TrXL: trxl.build,
+    LSTM: lstm.build,
+    Local: trxl.build_local,
+}
 
 __all__ = [
     "CONFIGS",

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from . import checks, ring, stack
 from .layers import init_norm, layer_norm, spread, wide
-from .read import (
+from .recall import (
     FORMS,
     Recalled,
     add_positions,
@@ -86,7 +86,7 @@ class Cache(NamedTuple):
     code_value_chd: Array
 
 
-def hcam(config: HCAM) -> Memory:
+def build(config: HCAM) -> Memory:
     """The memory as functions."""
     block = stack.Block(
         rows=config.slots * config.stride + config.chunk,  # the readable chunks and the one being filled
@@ -129,7 +129,7 @@ def unroll_block(
     `x_td` are the layer inputs, which are stored; `query_td` is what the layer's attention made of them.
     """
     steps, chunk, stride, slots = x_td.shape[0], config.chunk, config.stride, config.slots
-    time_t = jnp.arange(steps) - start_t
+    time_t = ring.count(steps) - start_t
 
     # Stored chunks, and where their ends lie in this unroll's count of steps (before it, at negative indices).
     number_m = ring.latest(ring.complete(clock, chunk, stride) - 1, slots + 1)
@@ -139,7 +139,7 @@ def unroll_block(
     # New chunks: slices of the last stored steps followed by this unroll's.
     end_u = ring.chunk_ends(time_t, chunk, stride)
     recent_jd = jnp.concatenate([ring.tail(row_rd, clock, chunk - 1), jax.lax.stop_gradient(x_td).astype(row_rd.dtype)])
-    index_uc = jnp.minimum(end_u[:, None] + jnp.arange(chunk)[None, :], recent_jd.shape[0] - 1)
+    index_uc = jnp.minimum(end_u[:, None] + ring.count(chunk)[None, :], recent_jd.shape[0] - 1)
     new_ucd = recent_jd[index_uc]
     new_summary_ud = summarise(new_ucd)
 
@@ -186,7 +186,7 @@ def step_block(
 
     # The slot of the chunk that is being filled gets the mean of the last C steps at every step: it is that chunk's
     # summary at the step that completes it, and nobody reads the slot before.
-    last_cd = row_rd[(time - jnp.arange(chunk)) % rows]
+    last_cd = row_rd[(time - ring.count(chunk)) % rows]
     summary_md = ring.put(summary_md, done, summarise(jax.lax.stop_gradient(last_cd)))
 
     if cache is not None:
@@ -214,28 +214,28 @@ def _recall_step(
     """One query's read, from keys and values where they are cached, else from the layer inputs themselves."""
     stored_rd, key_md = jax.lax.stop_gradient((row_rd, summary_md))
     logits_qm = relevance_logits(params, query_qd, key_md, mask_qm)
-    dense = config.form == "dense"  # left to itself, one query gathers
+    dense, k, heads, order = config.form == "dense", config.top_k, config.heads, config.order  # auto: one query gathers
     code_cd = chunk_positions(config.chunk, config.width) if config.positions else None
+    every_m = ring.count(config.slots + 1)
 
-    def index(chunk: Array | None) -> Array:
-        return chunk_rows(config, number_m if chunk is None else number_m[chunk], row_rd.shape[0])
+    def index(chunk: Array) -> Array:
+        return chunk_rows(config, number_m[chunk], row_rd.shape[0])
 
-    def fetch(chunk: Array | None) -> Array:
+    def fetch(chunk: Array) -> Array:
         return add_positions(stored_rd[index(chunk)], code_cd)
 
+    if cache is None and dense:
+        return attend_dense(params, query_qd, logits_qm, fetch(every_m), k=k, heads=heads, order=order)
     if cache is None:
-        attend = attend_dense if dense else attend_gathered
-        return attend(params, query_qd, logits_qm, fetch, k=config.top_k, heads=config.heads, order=config.order)
+        return attend_gathered(params, query_qd, logits_qm, fetch, k=k, heads=heads, order=order)
 
-    chunk_qk, weight_qk = top_chunks(logits_qm, config.top_k, config.order)
-    every_qm = jnp.broadcast_to(jnp.arange(mask_qm.shape[1]), mask_qm.shape)
-    weight = top_weights(logits_qm, config.top_k, config.order) if dense else weight_qk
-    where = index(every_qm if dense else chunk_qk)
+    chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
+    where = index(every_m[None] if dense else chunk_qk)
     key, value = cache.key_rhd[where], cache.value_rhd[where]
     key, value = key + spread(cache.code_key_chd, key), value + spread(cache.code_value_chd, value)
+    weight = top_weights(logits_qm, k, order) if dense else weight_qk
     answer_qd, within = attend_cached(params, query_qd, weight, key, value)
-    within_qkhc = within[:, chunk_qk[0]] if dense else within
-    return answer_qd, Recalled(chunk_qk, weight_qk, within_qkhc)
+    return answer_qd, Recalled(chunk_qk, weight_qk, within[:, chunk_qk[0]] if dense else within)
 
 
 def _by_number(recalled: Recalled, mask_qm: Array, number_qm: Array) -> Recalled:

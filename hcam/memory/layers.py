@@ -34,7 +34,7 @@ def init_linear(key: Array, fan_in: int, fan_out: int, *, bias: bool = True, sca
     weight = jax.nn.initializers.variance_scaling(scale, "fan_in", "truncated_normal")(
         key, (fan_in, fan_out), jnp.float32
     )
-    return {"w": weight, "b": jnp.zeros(fan_out)} if bias else {"w": weight}
+    return {"w": weight, "b": jnp.zeros(fan_out, jnp.float32)} if bias else {"w": weight}
 
 
 def linear(params: Params, x: Array) -> Array:
@@ -43,7 +43,7 @@ def linear(params: Params, x: Array) -> Array:
 
 
 def init_norm(width: int) -> Params:
-    return {"scale": jnp.ones(width), "offset": jnp.zeros(width)}
+    return {"scale": jnp.ones(width, jnp.float32), "offset": jnp.zeros(width, jnp.float32)}
 
 
 def layer_norm(params: Params, x: Array, epsilon: float = 1e-5) -> Array:
@@ -72,7 +72,7 @@ def init_gate(key: Array, width: int) -> Params:
         "x": init_linear(key_x, width, 2 * width, bias=False),  # reset | update, from the stream
         "y": init_linear(key_y, width, 3 * width, bias=False),  # reset | update | candidate, from the sublayer
         "candidate": init_linear(key_c, width, width, bias=False),
-        "offset": jnp.full(width, 2.0),
+        "offset": jnp.full(width, 2.0, jnp.float32),
     }
 
 

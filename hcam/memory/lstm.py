@@ -30,7 +30,7 @@ class LSTMState(NamedTuple):
     cell_ld: Array
 
 
-def lstm(config: LSTM) -> Memory:
+def build(config: LSTM) -> Memory:
     """The memory as functions. There is nothing to cache: `cached` gives the state back."""
     functions = (partial(f, config) for f in (init_params, init_state, step, unroll, cached))
     return Memory(config, *functions)
@@ -38,7 +38,7 @@ def lstm(config: LSTM) -> Memory:
 
 def init_params(config: LSTM, key: Array) -> Params:
     """Forget gates start open (bias 1), or a fresh LSTM forgets in two steps."""
-    forget_open = jnp.zeros((4, config.width)).at[1].set(1.0).reshape(-1)
+    forget_open = jnp.zeros((4, config.width), jnp.float32).at[1].set(1.0).reshape(-1)
 
     def layer(key: Array) -> Params:
         key_in, key_hidden = jax.random.split(key)
@@ -53,8 +53,7 @@ def init_params(config: LSTM, key: Array) -> Params:
 
 
 def init_state(config: LSTM) -> LSTMState:
-    zeros = jnp.zeros((config.layers, config.width))
-    return LSTMState(zeros, zeros)
+    return LSTMState(*(jnp.zeros((config.layers, config.width), jnp.float32) for _ in LSTMState._fields))
 
 
 def cached(config: LSTM, params: Params, state: LSTMState) -> LSTMState:

@@ -5,6 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 
+from . import ring
 from .layers import linear, wide
 from .types import Array, Params
 from .window import MASKED
@@ -40,7 +41,7 @@ def top_weights(logits_qm: Array, k: int, order: str) -> Array:
     slots = logits_qm.shape[-1]
     if slots > COUNTING_LIMIT:
         chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
-        return jnp.zeros_like(logits_qm).at[jnp.arange(chunk_qk.shape[0])[:, None], chunk_qk].set(weight_qk)
+        return jnp.zeros_like(logits_qm).at[ring.count(chunk_qk.shape[0])[:, None], chunk_qk].set(weight_qk)
     fixed_qm = jax.lax.stop_gradient(logits_qm)
     mine, other = fixed_qm[:, :, None], fixed_qm[:, None, :]
     earlier = jnp.broadcast_to(jnp.tri(slots, k=-1, dtype=bool), (logits_qm.shape[0], slots, slots))

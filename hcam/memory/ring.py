@@ -15,9 +15,14 @@ import jax.numpy as jnp
 from .types import Array
 
 
+def count(size: int) -> Array:
+    """0, 1, ... size - 1 in 32 bits, also in a session that has switched to 64: the clock keeps its type."""
+    return jnp.arange(size, dtype=jnp.int32)
+
+
 def latest(newest: Array, size: int) -> Array:
     """For each row of a ring, the latest number up to `newest` that lives there; negative: none yet."""
-    return newest - (newest - jnp.arange(size)) % size
+    return newest - (newest - count(size)) % size
 
 
 def complete(clock: Array, chunk: int, stride: int) -> Array:
@@ -27,13 +32,13 @@ def complete(clock: Array, chunk: int, stride: int) -> Array:
 
 def episode_starts(first_t: Array, clock: Array) -> Array:
     """The index at which each step's episode starts."""
-    index_t = jnp.arange(first_t.shape[0])
+    index_t = count(first_t.shape[0])
     return jax.lax.cummax(jnp.where(first_t, index_t, -clock))
 
 
 def tail(row_rd: Array, clock: Array, length: int) -> Array:
     """The last `length` stored rows, oldest first. Rows from before the episode are for the caller to mask."""
-    return row_rd[(clock - length + jnp.arange(length)) % row_rd.shape[0]]
+    return row_rd[(clock - length + count(length)) % row_rd.shape[0]]
 
 
 def put(row: Array, number: Array, x: Array) -> Array:
@@ -65,7 +70,7 @@ def chunk_ends(time_t: Array, chunk: int, stride: int) -> Array:
     steps = time_t.shape[0]
     ends_t = (time_t + 1 >= chunk) & ((time_t + 1 - chunk) % stride == 0)
     ends_us = jnp.pad(ends_t, (0, -steps % stride)).reshape(-1, stride)
-    index_u = jnp.arange(ends_us.shape[0]) * stride + jnp.argmax(ends_us, axis=-1)
+    index_u = count(ends_us.shape[0]) * stride + jnp.argmax(ends_us, axis=-1).astype(jnp.int32)
     return jnp.where(ends_us.any(-1), index_u, steps)
 
 
@@ -74,7 +79,7 @@ def readable_chunks(end_m: Array, start_t: Array, chunk: int, stride: int, slots
 
     A chunk is recallable once it is complete and until `slots` newer ones are: then it is forgotten, by design.
     """
-    index_t = jnp.arange(start_t.shape[0])
+    index_t = count(start_t.shape[0])
     begin_tm = (end_m - chunk + 1)[None, :] - start_t[:, None]  # in the episode time of the step that asks
     number_tm = begin_tm // stride
     newest_t = complete(index_t - start_t, chunk, stride)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from . import checks, ring, window
 from .layers import gate, init_gate, init_mlp, mlp
-from .read import Recalled
+from .recall import Recalled
 from .types import Array, Memory, Params, Recall
 
 
@@ -106,9 +106,12 @@ def _init_layer(stack: Stack, key: Array) -> Params:
 
 def init_state(stack: Stack) -> StackState:
     """An empty memory. Its rows are never read before they are written, whatever they hold."""
-    input_rd = jnp.zeros((stack.rows, stack.config.width), stack.config.dtype)
-    layer = LayerState(input_rd, stack.block.init_summary() if stack.block else None, cache=None)
-    return StackState(jnp.zeros((), jnp.int32), (layer,) * stack.config.layers)
+
+    def layer() -> LayerState:  # made anew each time: arrays that are shared could not be donated
+        input_rd = jnp.zeros((stack.rows, stack.config.width), stack.config.dtype)
+        return LayerState(input_rd, stack.block.init_summary() if stack.block else None, cache=None)
+
+    return StackState(jnp.zeros((), jnp.int32), tuple(layer() for _ in range(stack.config.layers)))
 
 
 def cached(stack: Stack, params: Params, state: StackState) -> StackState:
@@ -117,7 +120,7 @@ def cached(stack: Stack, params: Params, state: StackState) -> StackState:
     They hold for these parameters alone: after a change of parameters call this again, on whatever state you have.
     """
     _check(stack, params, state)
-    return _with_cache(stack, params, state)
+    return _with_cache(stack, *jax.tree.map(jnp.asarray, (params, state)))
 
 
 def _with_cache(stack: Stack, params: Params, state: StackState) -> StackState:
@@ -140,7 +143,7 @@ def step(stack: Stack, params: Params, state: StackState, x_d: Array, first: Arr
     checks.features("x", x_d, (stack.config.width,))
     checks.flag("first", first, ())
     _check(stack, params, state)
-    state = jax.lax.stop_gradient(state)
+    params, state, x_d, first = jax.tree.map(jnp.asarray, (params, jax.lax.stop_gradient(state), x_d, first))
     time, y_d, layers, seen = jnp.where(first, 0, state.clock), x_d.astype(stack.config.dtype), [], []
     for layer, past in zip(params, state.layers, strict=True):
         y_d, past, attention_hw, recalled = _step_layer(stack, layer, past, y_d, time)
@@ -157,7 +160,7 @@ def _step_layer(
     heads, top_k = stack.config.heads, stack.top_k
     row_rd = ring.put(past.input_rd, time, x_d)
     if past.cache is None:
-        row_wd = row_rd[(time - jnp.arange(stack.window)) % stack.rows]
+        row_wd = row_rd[(time - ring.count(stack.window)) % stack.rows]
         answer_d, attention_hw = window.step(params["window"], row_wd, time, heads=heads, top_k=top_k)
         recent, chunks = None, None
     else:
@@ -187,7 +190,7 @@ def unroll(
     checks.flag("first", first_t, x_td.shape[:1])
     checks.positive(T=x_td.shape[0])
     _check(stack, params, state)
-    state = jax.lax.stop_gradient(state)
+    params, state, x_td, first_t = jax.tree.map(jnp.asarray, (params, jax.lax.stop_gradient(state), x_td, first_t))
     start_t = ring.episode_starts(first_t, state.clock)
     y_td, layers, seen = x_td.astype(stack.config.dtype), [], []
     for layer, past in zip(params, state.layers, strict=True):

@@ -48,11 +48,11 @@ class Local:
         _check(self)
 
 
-def trxl(config: TrXL) -> Memory:
+def build(config: TrXL) -> Memory:
     return stack.build(stack.Stack(config, config.window, config.top_k, None))
 
 
-def local(config: Local) -> Memory:
+def build_local(config: Local) -> Memory:
     return stack.build(stack.Stack(config, config.window, None, None))
 
 

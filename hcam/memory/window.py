@@ -22,8 +22,8 @@ def init_window(key: Array, width: int, heads: int) -> Params:
     return {
         "norm": init_norm(width),
         **{name: init_linear(keys[name], width, width, bias=False) for name in names},
-        "content_bias": jnp.zeros((heads, width // heads)),
-        "position_bias": jnp.zeros((heads, width // heads)),
+        "content_bias": jnp.zeros((heads, width // heads), jnp.float32),
+        "position_bias": jnp.zeros((heads, width // heads), jnp.float32),
     }
 
 
@@ -62,7 +62,7 @@ def unskew(x_htj: Array, window: int) -> Array:
 
 def position_keys(params: Params, window: int, heads: int, dtype: jnp.dtype) -> Array:
     """The keys of the ages 0..W-1, whatever happened then: [W, H, D/H]."""
-    code_wd = sinusoids(jnp.arange(window), params["position"]["w"].shape[0]).astype(dtype)
+    code_wd = sinusoids(ring.count(window), params["position"]["w"].shape[0]).astype(dtype)
     return split_heads(linear(params["position"], code_wd), heads)
 
 
@@ -90,7 +90,7 @@ def unroll(
     by_age_htw = jnp.einsum("thd,whd->htw", position_query(params, query_thd), age_key_whd)
     logits_htj = wide(content_htj) + wide(skew(jnp.flip(by_age_htw, -1)))  # column j of row t holds age t + V - j
 
-    index_t, index_j = jnp.arange(steps)[:, None], jnp.arange(before + steps)[None, :] - before
+    index_t, index_j = ring.count(steps)[:, None], ring.count(before + steps)[None, :] - before
     allowed_tj = (index_j <= index_t) & (index_j >= jnp.maximum(start_t[:, None], index_t - before))
     scale = 1 / math.sqrt(key_jhd.shape[-1])
     attention_htj = masked_softmax(logits_htj * scale, jnp.broadcast_to(allowed_tj, logits_htj.shape), top_k)
@@ -109,7 +109,7 @@ def step(params: Params, row_wd: Array, time: Array, *, heads: int, top_k: int |
         "hd,ehd->he", content_query(params, query_hd), weights_by_head(params["key"], heads, row_wd.dtype)
     )
     content_hw = jnp.einsum("he,we->hw", content_he, row_wd)
-    age_w = jnp.arange(row_wd.shape[0])
+    age_w = ring.count(row_wd.shape[0])
     age_key_whd = position_keys(params, row_wd.shape[0], heads, row_wd.dtype)
     attention_hw = _attention(params, query_hd, content_hw, age_key_whd, age_w, time, top_k)
     mixed_he = jnp.einsum("hw,we->he", attention_hw.astype(row_wd.dtype), row_wd)
@@ -147,10 +147,10 @@ def step_cached(
     )
     query_hd = split_heads(linear(params["query"], layer_norm(params["norm"], x_d)), heads)
     content_hw = jnp.einsum("hd,whd->hw", content_query(params, query_hd), cache.key_whd)
-    age_w = (time - jnp.arange(window)) % window
+    age_w = (time - ring.count(window)) % window
     attention_hw = _attention(params, query_hd, content_hw, cache.age_key_whd, age_w, time, top_k)
     answer_hd = jnp.einsum("hw,whd->hd", attention_hw.astype(x_d.dtype), cache.value_whd)
-    by_age_hw = attention_hw[:, (time - jnp.arange(window)) % window]
+    by_age_hw = attention_hw[:, (time - ring.count(window)) % window]
     return cache, linear(params["out"], answer_hd.reshape(x_d.shape)), by_age_hw
 
 

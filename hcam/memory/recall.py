@@ -116,12 +116,14 @@ def read_chunks(
         form = choose_form(query_qe.shape[0], key_md.shape[0], k)
     logits_qm = relevance_logits(params, query_qe, key_md, mask_qm)
     code_cd = chunk_positions(*content_mcd.shape[1:]) if positions else None
+    if form == "dense":
+        content_mcd = add_positions(content_mcd, code_cd)
+        return attend_dense(params, query_qe, logits_qm, content_mcd, k=k, heads=heads, order=order)
 
-    def fetch(chunk: Array | None) -> Array:
-        return add_positions(content_mcd if chunk is None else content_mcd[chunk], code_cd)
+    def fetch(chunk_qk: Array) -> Array:
+        return add_positions(content_mcd[chunk_qk], code_cd)
 
-    attend = attend_dense if form == "dense" else attend_gathered
-    return attend(params, query_qe, logits_qm, fetch, k=k, heads=heads, order=order)
+    return attend_gathered(params, query_qe, logits_qm, fetch, k=k, heads=heads, order=order)
 
 
 def chunk_positions(chunk: int, width: int) -> Array:
@@ -134,11 +136,10 @@ def add_positions(content: Array, code_cd: Array | None) -> Array:
 
 
 def attend_dense(
-    params: Params, query_qe: Array, logits_qm: Array, fetch: Callable[[None], Array], *, k: int, heads: int, order: str
+    params: Params, query_qe: Array, logits_qm: Array, content_mcd: Array, *, k: int, heads: int, order: str
 ) -> tuple[Array, Recalled]:
-    """All queries inside all chunks, which `fetch` brings as [M, C, D]; chunks outside the top k are weighted zero."""
-    content_mcd, inner_qhd = fetch(None), inner_queries(params, query_qe, heads)
-    within_qhmc = softmax(jnp.einsum("qhd,mcd->qhmc", inner_qhd, content_mcd))
+    """All queries inside all chunks; those outside the top k are weighted zero."""
+    within_qhmc = softmax(jnp.einsum("qhd,mcd->qhmc", inner_queries(params, query_qe, heads), content_mcd))
     weight_qm = top_weights(logits_qm, k, order)
     mixed_qhd = jnp.einsum("qhmc,mcd->qhd", within_qhmc * spread(weight_qm[:, None, :, None], within_qhmc), content_mcd)
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
@@ -254,9 +255,11 @@ def _check(
     if missing:
         raise ValueError(f"params of read must hold {', '.join(READ_PARAMS)}, but lack {', '.join(missing)}.")
     batch, (steps, query_width), (slots, memory_width) = queries.shape[:-2], queries.shape[-2:], keys.shape[-2:]
+    checks.features("queries", queries, (*batch, steps, query_width))
     checks.features("keys", keys, (*batch, slots, memory_width))
     checks.features("contents", contents, (*batch, slots, "C", memory_width))
-    width = params["out"]["w"].shape[-1]
+    widths = [jnp.shape(params[name]["w"])[-1] for name in READ_PARAMS if "w" in params[name]]
+    width = widths[-1] if widths else heads  # of `out`; if that lacks its weights, the comparison below says so
     checks.positive(slots=slots, queries=steps, chunk=contents.shape[-2])
     checks.top_k_fits(k, slots)
     checks.heads_divide(width, heads)

@@ -1,0 +1,157 @@
+"""The flax module is the pure functions, with names for the parameters and batch axes in front."""
+
+import importlib
+import sys
+from functools import partial
+
+import flax
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax  # type: ignore[import-untyped]
+import pytest
+
+from hcam import memory
+from hcam.adapters.flax import Memory
+
+HCAM = memory.HCAM(width=4, layers=1, heads=2, chunk=3, slots=4, top_k=2)
+CONFIGS: dict[str, memory.HCAM | memory.TrXL | memory.LSTM | memory.Local] = {
+    "hcam": HCAM,
+    "trxl": memory.TrXL(width=4, layers=1, heads=2, window=5),
+    "lstm": memory.LSTM(width=4, layers=2),
+    "none": memory.Local(width=4, layers=1, heads=2, window=3),
+}
+T = 11
+
+
+def inputs(config, *batch):
+    """Random steps, with an episode that starts in the middle."""
+    x = jax.random.normal(jax.random.key(1), (*batch, T, config.width))
+    return x, jnp.zeros((*batch, T), bool).at[..., 7].set(True)
+
+
+def draw(module, *args):
+    """Variables of the right shapes, drawn without compiling `init`; biases are not zero here."""
+    numbers = np.random.default_rng(0)
+    shapes = jax.eval_shape(module.init, jax.random.key(0), *args)
+    return jax.tree.map(lambda leaf: jnp.asarray(numbers.normal(0, 0.5, leaf.shape), leaf.dtype), shapes)
+
+
+def as_pure(variables):
+    """The parameters as the pure functions take them."""
+    layers = variables["params"]["memory"]
+    return tuple(layers[f"layer_{n}"] for n in range(len(layers)))
+
+
+def assert_close(found, expected):
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5), found, expected)
+
+
+@pytest.mark.parametrize(("name", "batch"), [("hcam", (2, 3)), ("trxl", (2,)), ("lstm", ()), ("none", (2,))])
+def test_call_is_the_pure_unroll(name, batch):
+    config = CONFIGS[name]
+    module, pure = Memory(config), memory.make(config)
+    x, first = inputs(config, *batch)
+    state = module.initial_state(batch)
+    variables = draw(module, state, x, first)
+    unroll = partial(pure.unroll, as_pure(variables), recall=True)
+    for _ in batch:
+        unroll = jax.vmap(unroll)
+    found = jax.jit(partial(module.apply, recall=True))(variables, state, x, first)
+    assert isinstance(found[-1], memory.Recall)
+    assert_close(found, jax.jit(unroll)(state, x, first))
+
+
+@pytest.mark.parametrize("config", [HCAM, CONFIGS["lstm"]], ids=["hcam", "lstm"])
+def test_scanned_step_equals_call(config):
+    module = Memory(config)
+    x_btd, first_bt = inputs(config, 3)
+    state = module.initial_state((3,))
+    variables = draw(module, state, x_btd, first_bt)
+
+    def step(state, now):
+        state, *seen = module.apply(variables, state, *now, method="step", recall=True)
+        return state, tuple(seen)
+
+    by_time = (x_btd.swapaxes(0, 1), first_bt.swapaxes(0, 1))
+    _, stepped = jax.jit(partial(jax.lax.scan, step))(state, by_time)
+    _, *unrolled = jax.jit(partial(module.apply, recall=True))(variables, state, x_btd, first_bt)
+    assert_close(jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), stepped), tuple(unrolled))
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+def test_initial_state_needs_no_parameters(config):
+    empty, states = memory.make(config).init_state(), Memory(config).initial_state((2, 3))
+    jax.tree.map(lambda one, many: np.testing.assert_array_equal(many[1, 2], one), empty, states)
+    assert jax.tree.leaves(states)[0].shape[:2] == (2, 3)
+
+
+def test_parameters_have_names_and_can_be_counted():
+    module = Memory(HCAM)
+    variables = jax.jit(module.init)(jax.random.key(0), module.initial_state(), *inputs(HCAM))
+    by_path = flax.traverse_util.flatten_dict(variables["params"], sep="/")
+    assert "memory/layer_0/block/read/query/w" in by_path
+    pure = jax.eval_shape(memory.make(HCAM).init_params, jax.random.key(0))
+    assert sum(leaf.size for leaf in by_path.values()) == sum(leaf.size for leaf in jax.tree.leaves(pure))
+    assert all(jnp.abs(leaf).max() > 0 for path, leaf in by_path.items() if path.endswith("/w"))
+
+
+def test_layers_keep_their_order_beyond_ten():
+    config = memory.LSTM(width=2, layers=11)  # as strings, layer_10 comes before layer_2
+    module, pure = Memory(config), memory.make(config)
+    args = (module.initial_state(), *inputs(config))
+    variables = draw(module, *args)
+    assert_close(jax.jit(module.apply)(variables, *args), jax.jit(pure.unroll)(as_pure(variables), *args))
+
+
+class Net(nn.Module):
+    """The memory as a part of something larger."""
+
+    def setup(self):
+        self.memory = Memory(HCAM)
+        self.out = nn.Dense(1)
+
+    def __call__(self, x_btd, first_bt):
+        _, y_btd = self.memory(self.memory.initial_state(x_btd.shape[:1]), x_btd, first_bt)
+        return self.out(y_btd)[..., 0]
+
+
+def test_optax_trains_it_inside_another_module():
+    x_btd, first_bt = inputs(HCAM, 2)
+    net, optimiser = Net(), optax.sgd(1e-3)
+    variables = draw(net, x_btd, first_bt)
+
+    @jax.jit
+    @jax.value_and_grad
+    def loss(variables):
+        return jnp.square(net.apply(variables, x_btd, first_bt) - x_btd[..., 0]).mean()
+
+    before, grads = loss(variables)
+    changes, _ = optimiser.update(grads, optimiser.init(variables))
+    after, _ = loss(optax.apply_updates(variables, changes))
+    assert after < before
+    read = grads["params"]["memory"]["memory"]["layer_0"]["block"]["read"]
+    assert all(jnp.abs(read[name]["w"]).max() > 0 for name in read), "no gradient reaches what the memory recalls with"
+
+
+def test_serialisation_round_trip():
+    variables = draw(Memory(HCAM), Memory(HCAM).initial_state(), *inputs(HCAM))
+    blank = jax.tree.map(jnp.zeros_like, variables)
+    restored = flax.serialization.from_bytes(blank, flax.serialization.to_bytes(variables))
+    jax.tree.map(np.testing.assert_array_equal, restored, variables)
+
+
+def test_bad_input_gets_the_sentence_of_the_pure_function():
+    module = Memory(CONFIGS["none"])
+    x, first = inputs(CONFIGS["none"], 2)
+    with pytest.raises(ValueError, match=r"x must have shape \(T, 4\), but has \(11, 3\)"):
+        module.init(jax.random.key(0), module.initial_state((2,)), x[..., 1:], first)
+
+
+def test_without_flax_the_import_says_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "hcam.adapters.flax")
+    for name in [name for name in sys.modules if name.split(".")[0] == "flax"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r'pip install "hcam\[flax\]"'):
+        importlib.import_module("hcam.adapters.flax")

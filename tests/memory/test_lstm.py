@@ -1,0 +1,66 @@
+"""The LSTM against the slow one, and where its gradient goes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hcam import memory
+from hcam.memory import LSTM, Recall
+from tests.memory.cases import CONFIGS, LENGTH, WIDTH, assert_same, inputs, params_of, programs, run_steps, starts
+from tests.memory.oracle import SlowLSTM
+
+CONFIG = CONFIGS["lstm"]
+
+
+def test_equals_the_slow_lstm():
+    params, x, first = params_of(CONFIG), inputs(1), starts(0, 13, 14, 30)
+    slow = SlowLSTM(params)
+    expected = np.array([slow.step(x_d, bool(at_start)) for x_d, at_start in zip(x, first, strict=True)])
+    state, *one = programs(CONFIG).unroll(params, memory.make(CONFIG).init_state(), x[:20], first[:20])
+    state, *two = programs(CONFIG).unroll(params, state, x[20:], first[20:])
+    np.testing.assert_allclose(np.concatenate([one[0], two[0]]), expected, atol=1e-5)
+    np.testing.assert_allclose(state.hidden_ld, slow.hidden, atol=1e-5)
+    np.testing.assert_allclose(state.cell_ld, slow.cell, atol=1e-5)
+    stepped = run_steps(CONFIG, params, memory.make(CONFIG).init_state(), x, first)[1]
+    np.testing.assert_allclose(stepped, expected, atol=1e-5)
+
+
+def test_forget_gates_start_open():
+    """Bias 1 for the second quarter (forget) of each layer's gates, 0 for the others; no bias on the hidden side."""
+    params = jax.jit(memory.make(LSTM(width=3, layers=2)).init_params)(jax.random.key(0))
+    assert len(params) == 2
+    for layer in params:
+        np.testing.assert_array_equal(layer["in"]["b"], [0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0])
+        assert "b" not in layer["hidden"]
+    assert not np.array_equal(params[0]["in"]["w"], params[1]["in"]["w"])
+
+
+def test_gradients_flow_within_an_unroll_and_an_episode():
+    mem, params, length = memory.make(CONFIG), params_of(CONFIG), 12
+
+    def last(x_td):
+        return mem.unroll(params, mem.init_state(), x_td, starts(0, 5, length=length))[1][-1]
+
+    jacobian = np.abs(jax.jit(jax.jacrev(last))(inputs(2, length))).max((0, 2))
+    np.testing.assert_array_equal(np.flatnonzero(jacobian), np.arange(5, length))
+
+
+def test_there_is_nothing_to_recall_and_nothing_to_cache():
+    mem, params = memory.make(CONFIG), params_of(CONFIG)
+    state, _, recall = programs(CONFIG).step(params, mem.init_state(), inputs(3)[0], False)
+    assert recall == Recall()
+    cached = mem.cached(params, state)
+    assert_same(cached, state, 0)
+
+
+def test_state_is_one_row_per_layer_in_float32():
+    state = memory.make(LSTM(width=WIDTH, layers=3, dtype="bfloat16")).init_state()
+    assert state.hidden_ld.shape == state.cell_ld.shape == (3, WIDTH)
+    assert state.cell_ld.dtype == jnp.float32
+
+
+def test_outputs_stay_inside_one():
+    """h = sigmoid(o) tanh(c), whatever went in."""
+    y = programs(CONFIG).unroll(params_of(CONFIG), memory.make(CONFIG).init_state(), 1e3 * inputs(4), starts())[1]
+    assert y.shape == (LENGTH, WIDTH)
+    assert np.abs(y).max() <= 1

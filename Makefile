@@ -11,7 +11,7 @@ STAMP := .venv/.filled
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-train: $(STAMP) ## run the smallest example: a memory inside a bare scan
+train: $(STAMP) ## train a memory to recall, and draw what it recalls
 	$(BIN)/python examples/bare_scan.py
 
 test: lint ## lint, then run the tests on two cores
@@ -27,7 +27,7 @@ format: $(STAMP) ## repair style and formatting
 	$(BIN)/ruff format .
 
 bench: $(STAMP) ## measure speed and memory use on this machine
-	$(BIN)/python -m hcam.benchmarks
+	$(BIN)/hcam bench memory
 
 prove: $(STAMP) ## run the long proofs (tests marked slow), one after another
 	$(BIN)/pytest -m slow -v --durations=0

@@ -48,29 +48,26 @@ def bench_memory(
         out: Where bench.json and bench.png go.
         redraw: Measure nothing, print and draw what is in the folder.
     """
-    from hcam.benchmarks import figure, memory
+    from hcam.benchmarks import memory
 
-    given: dict[str, Any] = {
-        "batch": batch,
-        "actors": actors,
-        "unroll": unroll,
-        "width": width,
-        "heads": heads,
-        "chunk": chunk,
-    }
-    given |= {"top_k": top_k, "layers": layers, "dtype": dtype}
-    if redraw:
-        if not (out / "bench.json").exists():
-            raise ValueError(f"there is no bench.json in {out}: run `hcam bench memory --out {out}` first.")
-        results = json.loads((out / "bench.json").read_text())
-    else:
+    given: dict[str, Any] = {"batch": batch, "actors": actors, "unroll": unroll, "width": width, "heads": heads}
+    given |= {"chunk": chunk, "top_k": top_k, "layers": layers, "dtype": dtype}
+    if not redraw:
         sizes = replace(memory.sizes_here(), **{name: value for name, value in given.items() if value is not None})
         results = memory.run(sizes, lengths, rounds, say=lambda line: print(f"  {line}", file=sys.stderr, flush=True))
         out.mkdir(parents=True, exist_ok=True)
         (out / "bench.json").write_text(json.dumps(results, indent=1))
+    _show_bench(out)
+
+
+def _show_bench(out: Path) -> None:
     from rich.console import Console
 
-    console = Console()
+    from hcam.benchmarks import figure
+
+    if not (out / "bench.json").exists():
+        raise ValueError(f"there is no bench.json in {out}: run `hcam bench memory --out {out}` first.")
+    results, console = json.loads((out / "bench.json").read_text()), Console()
     for table in figure.tables(results):
         console.print(table)
     figure.draw(results, out / "bench.png")

@@ -44,6 +44,11 @@ class Memory(nn.Module):
         step = partial(_make(self.config).step, self._params(), recall=recall)
         return _over_batch(step, x.ndim - 1)(state, x, first)
 
+    def cached(self, state: Any) -> Any:
+        """The state with keys and values under the present parameters, for `step`: see `hcam.memory`."""
+        axes = state[0].ndim - _make(self.config).init_state()[0].ndim
+        return _over_batch(partial(_make(self.config).cached, self._params()), axes)(state)
+
     def _params(self) -> tuple[Any, ...]:
         return tuple(self.layers[f"layer_{n}"] for n in range(self.config.layers))
 

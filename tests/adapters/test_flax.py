@@ -75,9 +75,10 @@ def test_scanned_step_equals_call(config):
         return state, tuple(seen)
 
     by_time = (x_btd.swapaxes(0, 1), first_bt.swapaxes(0, 1))
-    _, stepped = jax.jit(partial(jax.lax.scan, step))(state, by_time)
     _, *unrolled = jax.jit(partial(module.apply, recall=True))(variables, state, x_btd, first_bt)
-    assert_close(jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), stepped), tuple(unrolled))
+    for begin in (state, module.apply(variables, state, method="cached")):
+        _, stepped = jax.jit(partial(jax.lax.scan, step))(begin, by_time)
+        assert_close(jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), stepped), tuple(unrolled))
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())

@@ -54,8 +54,8 @@ def bench_memory(
     given |= {"chunk": chunk, "top_k": top_k, "layers": layers, "dtype": dtype}
     if not redraw:
         sizes = replace(memory.sizes_here(), **{name: value for name, value in given.items() if value is not None})
+        out.mkdir(parents=True, exist_ok=True)  # before the minutes of measuring, not after
         results = memory.run(sizes, lengths, rounds, say=lambda line: print(f"  {line}", file=sys.stderr, flush=True))
-        out.mkdir(parents=True, exist_ok=True)
         (out / "bench.json").write_text(json.dumps(results, indent=1))
     _show_bench(out)
 

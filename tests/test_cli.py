@@ -60,6 +60,13 @@ def test_bad_input_is_one_sentence(words, sentence, capsys):
     assert sentence in err
 
 
+def test_unwritable_folder_is_refused_before_measuring(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(memory, "run", lambda *args, **options: pytest.fail("measured first"))
+    (tmp_path / "file").touch()
+    assert main(["bench", "memory", "--out", str(tmp_path / "file" / "inside")]) == 2
+    assert "file" in capsys.readouterr().err
+
+
 def test_runs_as_a_module():
     done = subprocess.run([sys.executable, "-m", "hcam", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"hcam {__version__}"

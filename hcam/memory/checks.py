@@ -14,6 +14,12 @@ def positive(**sizes: Any) -> None:
             raise ValueError(f"{name} must be a whole number of at least 1, but is {size!r}.")
 
 
+def switch(**switches: Any) -> None:
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} must be True or False, but is {value!r}.")
+
+
 def choice(allowed: tuple[str, ...], **chosen: str) -> None:
     for name, value in chosen.items():
         if value not in allowed:

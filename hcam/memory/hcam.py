@@ -63,6 +63,7 @@ class HCAM:
         checks.heads_divide(self.width, self.heads)
         checks.even_width(self.width, "position codes")
         checks.top_k_fits(self.top_k, self.slots)
+        checks.switch(positions=self.positions, gated=self.gated)
         checks.choice(ORDERS, order=self.order)
         checks.choice(FORMS, form=self.form)
         checks.choice(checks.DTYPES, dtype=self.dtype)

@@ -60,4 +60,5 @@ def _check(config: TrXL | Local) -> None:
     checks.positive(**{name: getattr(config, name) for name in ("width", "layers", "heads", "window", "mlp")})
     checks.heads_divide(config.width, config.heads)
     checks.even_width(config.width, "relative positions")
+    checks.switch(gated=config.gated)
     checks.choice(checks.DTYPES, dtype=config.dtype)

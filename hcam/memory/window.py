@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from . import ring
 from .layers import init_linear, init_norm, layer_norm, linear, sinusoids, spread, wide
@@ -32,7 +33,7 @@ def split_heads(x: Array, heads: int) -> Array:
     return x.reshape(*x.shape[:-1], heads, -1)
 
 
-def weights_by_head(params: Params, heads: int, dtype: jnp.dtype) -> Array:
+def weights_by_head(params: Params, heads: int, dtype: DTypeLike) -> Array:
     """A projection's weights [D, H, D/H], for moving it from the many rows to the one query."""
     return split_heads(params["w"].astype(dtype), heads)
 
@@ -60,7 +61,7 @@ def unskew(x_htj: Array, window: int) -> Array:
     return padded.reshape(heads, steps, -1)[:, :, :window]
 
 
-def position_keys(params: Params, window: int, heads: int, dtype: jnp.dtype) -> Array:
+def position_keys(params: Params, window: int, heads: int, dtype: DTypeLike) -> Array:
     """The keys of the ages 0..W-1, whatever happened then: [W, H, D/H]."""
     code_wd = sinusoids(ring.count(window), params["position"]["w"].shape[0]).astype(dtype)
     return split_heads(linear(params["position"], code_wd), heads)

@@ -363,3 +363,12 @@ def test_right_arguments_pass(arguments):
     mem, params, state = setup("hcam")
     for first in (True, np.bool_(True), jnp.array(True)):
         jax.eval_shape(partial(mem.step, first=first), params, state, zeros(WIDTH))
+
+
+@pytest.mark.parametrize(
+    ("config", "change"),
+    [(HCAM, {"positions": 1}), (HCAM, {"gated": "yes"}), (TrXL, {"gated": None}), (Local, {"gated": 0})],
+)
+def test_switches_are_on_or_off(config, change):
+    (name, value), *_ = change.items()
+    refused(ValueError, lambda: config(**change), f"{name} must be True or False", repr(value))

@@ -4,16 +4,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.table import Table
 
 NAMES = {
-    "ours": "hcam.memory.read",
-    "dense": "  dense form",
-    "gather": "  gather form",
-    "released": "released formulation",
-    "released_bf16": "released, held to bfloat16",
+    "dense": "dense form",
+    "gather": "gather form",
+    "released": "released",
+    "released_bf16": "released, bf16",
     "full": "full attention",
-    "full_flash": "full attention (flash)",
+    "full_flash": "full, flash",
 }
 STYLES = {
     "hcam": "HCAM",
@@ -23,7 +23,7 @@ STYLES = {
     "released": "HCAM as released",
     "released_bf16": "as released, held to bfloat16",
 }
-ACTING = {"hcam": "HCAM", "hcam_cached": "HCAM, keys and values cached", "full": "full attention (TrXL)"}
+ACTING = {"hcam": "HCAM", "hcam_cached": "HCAM, cached", "full": "full attention"}
 
 
 def tables(results: dict[str, Any]) -> Iterable[Table]:
@@ -35,13 +35,12 @@ def tables(results: dict[str, Any]) -> Iterable[Table]:
 
 def paper_table(entry: dict[str, Any]) -> Table:
     """One shape: every variant, and how many times better the chosen form is than the released formulation."""
-    table = Table(title=f"Read, {entry['name']}", title_justify="left")
-    for heading in ("", "forward", "scratch", "forward+backward", "scratch", "faster", "smaller"):
-        table.add_column(heading, justify="right" if heading else "left")
+    headings = ("", "forward", "scratch", "with gradient", "scratch", "faster", "smaller")
+    table = _table(f"Read, {entry['name']} (* chosen from the sizes)", headings)
     base = entry["both"]["released"]
     for name in entry["both"]:
         forward, both = entry["forward"][name], entry["both"][name]
-        label = NAMES[name].strip() + (" (chosen)" if name == entry["chosen"] else "")
+        label = NAMES[name] + (" *" if name == entry["chosen"] else "")
         factors = (ratio(base, both, "seconds"), ratio(base, both, "scratch"))
         table.add_row(label, duration(forward), size(forward), duration(both), size(both), *factors)
     return table
@@ -50,9 +49,8 @@ def paper_table(entry: dict[str, Any]) -> Table:
 def length_table(entries: list[dict[str, Any]]) -> Table:
     """Growing histories: the form that the sizes choose, against the two others."""
     others = [name for name in ("released", "released_bf16", "full", "full_flash") if name in entries[0]["both"]]
-    table = Table(title="Read by length of history, forward+backward: time, scratch", title_justify="left")
-    for heading in ("history", "chunks", "form", NAMES["ours"], *(NAMES[name] for name in others)):
-        table.add_column(heading, justify="right")
+    headings = ("history", "chunks", "form", "hcam", *(NAMES[name] for name in others))
+    table = _table("Read with gradient, by length of history: time, scratch", headings)
     for entry in entries:
         cells = [f"{duration(entry['both'][name])}, {size(entry['both'][name])}" for name in (entry["chosen"], *others)]
         table.add_row(f"{entry['length']:,}", f"{entry['slots']:,}", entry["chosen"], *cells)
@@ -60,11 +58,17 @@ def length_table(entries: list[dict[str, Any]]) -> Table:
 
 
 def acting_table(entries: list[dict[str, Any]]) -> Table:
-    table = Table(title="One acting step of the whole memory", title_justify="left")
-    for heading in ("history", *ACTING.values()):
-        table.add_column(heading, justify="right")
+    table = _table("One acting step of the whole memory", ("history", *ACTING.values()))
     for entry in entries:
         table.add_row(f"{entry['length']:,}", *(duration(entry[name]) for name in ACTING))
+    return table
+
+
+def _table(title: str, headings: Iterable[str]) -> Table:
+    """Narrow enough for a terminal of 80 columns."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     return table
 
 

@@ -56,14 +56,17 @@ def flag(name: str, value: Any, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must have shape {shape}, but has {found}.")
 
 
-def features(name: str, value: Any, shape: tuple[int | str, ...]) -> None:
-    """A float array; a string in `shape` names an axis of any length."""
+ONE = "memories take one environment, use jax.vmap for a batch"
+
+
+def features(name: str, value: Any, shape: tuple[int | str, ...], too_many: str = "") -> None:
+    """A float array; a string in `shape` names an axis of any length; `too_many` is said of an axis too many."""
     found = jnp.shape(value)
     fits = len(found) == len(shape) and all(isinstance(w, str) or w == f for w, f in zip(shape, found, strict=True))
     if not fits:
         wanted = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
-        hint = " Memories take one environment: use jax.vmap for a batch." if len(found) > len(shape) else ""
-        raise ValueError(f"{name} must have shape ({wanted}), but has {found}.{hint}")
+        hint = f": {too_many}" if too_many and len(found) > len(shape) else ""
+        raise ValueError(f"{name} must have shape ({wanted}), but has {found}{hint}.")
     if not jnp.issubdtype(jnp.result_type(value), jnp.floating):
         raise TypeError(f"{name} must be floating point, but its dtype is {jnp.result_type(value)}.")
 

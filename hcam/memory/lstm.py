@@ -63,7 +63,7 @@ def cached(config: LSTM, params: Params, state: LSTMState) -> LSTMState:
 
 def step(config: LSTM, params: Params, state: LSTMState, x_d: Array, first: Array, *, recall: bool = False) -> Any:
     """One step of one environment: an unroll of one."""
-    checks.features("x", x_d, (config.width,))
+    checks.features("x", x_d, (config.width,), checks.ONE)
     checks.flag("first", first, ())
     state, y_td, *seen = unroll(config, params, state, x_d[None], jnp.asarray(first)[None], recall=recall)
     return state, y_td[0], *seen
@@ -71,7 +71,7 @@ def step(config: LSTM, params: Params, state: LSTMState, x_d: Array, first: Arra
 
 def unroll(config: LSTM, params: Params, state: LSTMState, x_td: Array, first_t: Array, *, recall: bool = False) -> Any:
     """T steps of one environment: inputs are projected for all of them at once, only the recurrence is scanned."""
-    checks.features("x", x_td, ("T", config.width))
+    checks.features("x", x_td, ("T", config.width), checks.ONE)
     checks.flag("first", first_t, x_td.shape[:1])
     checks.positive(T=x_td.shape[0])
     _check(config, params, state)

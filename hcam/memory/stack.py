@@ -140,7 +140,7 @@ def step(stack: Stack, params: Params, state: StackState, x_d: Array, first: Arr
     Returns (state, y_d), or with `recall` (state, y_d, Recall). What is stored counts as
     constant here: to train, use `unroll`.
     """
-    checks.features("x", x_d, (stack.config.width,))
+    checks.features("x", x_d, (stack.config.width,), checks.ONE)
     checks.flag("first", first, ())
     _check(stack, params, state)
     params, state, x_d, first = jax.tree.map(jnp.asarray, (params, jax.lax.stop_gradient(state), x_d, first))
@@ -186,7 +186,7 @@ def unroll(
 
     Returns (state, y_td), or with `recall` (state, y_td, Recall). A cache in `state` is ignored and not carried on.
     """
-    checks.features("x", x_td, ("T", stack.config.width))
+    checks.features("x", x_td, ("T", stack.config.width), checks.ONE)
     checks.flag("first", first_t, x_td.shape[:1])
     checks.positive(T=x_td.shape[0])
     _check(stack, params, state)

@@ -80,9 +80,8 @@ def unroll(
 ) -> tuple[Array, Array]:
     """T steps at once, after the V = W - 1 that came before: the answer [T, D] and the attention [H, T, V + T]."""
     before, steps = stored_vd.shape[0], x_td.shape[0]
-    normal_td = layer_norm(params["norm"], x_td)
-    row_jd = jnp.concatenate([layer_norm(params["norm"], stored_vd), normal_td])
-    query_thd = split_heads(linear(params["query"], normal_td), heads)
+    row_jd = layer_norm(params["norm"], jnp.concatenate([stored_vd, x_td]))
+    query_thd = split_heads(linear(params["query"], row_jd[before:]), heads)
     key_jhd = split_heads(linear(params["key"], row_jd), heads)
     value_jhd = split_heads(linear(params["value"], row_jd), heads)
 
@@ -151,8 +150,8 @@ def step_cached(
     age_w = (time - ring.count(window)) % window
     attention_hw = _attention(params, query_hd, content_hw, cache.age_key_whd, age_w, time, top_k)
     answer_hd = jnp.einsum("hw,whd->hd", attention_hw.astype(x_d.dtype), cache.value_whd)
-    by_age_hw = attention_hw[:, (time - ring.count(window)) % window]
-    return cache, linear(params["out"], answer_hd.reshape(x_d.shape)), by_age_hw
+    # From rows to ages is the same turn of the ring as from ages to rows.
+    return cache, linear(params["out"], answer_hd.reshape(x_d.shape)), attention_hw[:, age_w]
 
 
 def _attention(

@@ -1,0 +1,5 @@
+"""Probes."""
+
+from hcam.envs.environment import Environment
+
+PROBES: dict[str, type[Environment]] = {}

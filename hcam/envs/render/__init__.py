@@ -1,0 +1,1 @@
+"""Pixels: tile sprites, drawn in strips."""

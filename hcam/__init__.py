@@ -1,6 +1,25 @@
 """Hierarchical Chunk Attention Memory: agents that remember, in JAX.
 
-Importing `hcam` loads nothing else, so that `hcam --help` answers at once and `hcam.memory` needs only jax.
+Importing `hcam` tells Gymnasium, where it is installed, the names of our tasks, and loads nothing else: `hcam --help`
+answers at once, and `hcam.memory` needs only jax.
 """
 
 __version__ = "0.1.0"
+
+
+def _register() -> None:
+    try:
+        from gymnasium.envs.registration import register, registry
+    except ImportError:
+        return
+    for name, task in {"hcam/Ballet-v0": "ballet"}.items():
+        if name not in registry:
+            register(
+                name,
+                entry_point="hcam.adapters.gymnasium:GymnasiumEnv",
+                vector_entry_point="hcam.adapters.gymnasium:GymnasiumVectorEnv",
+                kwargs={"env": task},
+            )
+
+
+_register()

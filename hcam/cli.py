@@ -2,13 +2,14 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
+Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
 Size = Annotated[int | None, tyro.conf.arg(metavar="INT")]  # None: the size that suits this machine
 
 
@@ -48,33 +49,109 @@ def bench_memory(
         out: Where bench.json and bench.png go.
         redraw: Measure nothing, print and draw what is in the folder.
     """
-    from hcam.benchmarks import memory
+    from hcam.benchmarks import figure, memory
 
     given: dict[str, Any] = {"batch": batch, "actors": actors, "unroll": unroll, "width": width, "heads": heads}
     given |= {"chunk": chunk, "top_k": top_k, "layers": layers, "dtype": dtype}
     if not redraw:
         sizes = replace(memory.sizes_here(), **{name: value for name, value in given.items() if value is not None})
         out.mkdir(parents=True, exist_ok=True)  # before the minutes of measuring, not after
-        results = memory.run(sizes, lengths, rounds, say=lambda line: print(f"  {line}", file=sys.stderr, flush=True))
+        results = memory.run(sizes, lengths, rounds, say=_say)
         (out / "bench.json").write_text(json.dumps(results, indent=1))
-    _show_bench(out)
+    _show_bench("bench memory", out, figure.tables, figure.draw)
 
 
-def _show_bench(out: Path) -> None:
+def bench_env(
+    task: tyro.conf.Positional[str] = "ballet",
+    level: Levels = (),
+    batch: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (),
+    steps: int = 64,
+    rounds: int = 7,
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/bench-env"),
+    redraw: bool = False,
+) -> None:
+    """Measure how many steps a second a task makes on this machine.
+
+    Random actions in one compiled program, with every observation drawn, beside the same without drawing and the bare
+    writing of as many bytes; prints a table and draws a figure.
+
+    Args:
+        task: A task from `hcam tasks`.
+        level: Levels, of which every episode draws one. Without any, the task's own mixture.
+        batch: Numbers of environments at once. Without any, some that suit this machine.
+        steps: Steps of each environment in one call of the program.
+        rounds: How often each variant is timed; the median counts.
+        out: Where bench.json and bench.png go.
+        redraw: Measure nothing, print and draw what is in the folder.
+    """
+    from hcam.benchmarks import env
+
+    if not redraw:
+        out.mkdir(parents=True, exist_ok=True)
+        results = env.run(task, level, batch or env.batches_here(), steps, rounds, say=_say)
+        (out / "bench.json").write_text(json.dumps(results, indent=1))
+    _show_bench("bench env", out, lambda results: [env.show(results)], env.draw)
+
+
+def _say(line: str) -> None:
+    print(f"  {line}", file=sys.stderr, flush=True)
+
+
+def _show_bench(
+    command: str, out: Path, tables: Callable[[Any], Iterable[Any]], draw: Callable[[Any, Path], None]
+) -> None:
     from rich.console import Console
 
-    from hcam.benchmarks import figure
-
     if not (out / "bench.json").exists():
-        raise ValueError(f"there is no bench.json in {out}: run `hcam bench memory --out {out}` first.")
+        raise ValueError(f"there is no bench.json in {out}: run `hcam {command} --out {out}` first.")
     results, console = json.loads((out / "bench.json").read_text()), Console()
-    for table in figure.tables(results):
+    for table in tables(results):
         console.print(table)
-    figure.draw(results, out / "bench.png")
+    draw(results, out / "bench.png")
     console.print(f"{results['device']}, jax {results['jax']}. Numbers and figure: {out}/bench.json, {out}/bench.png")
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {"bench memory": bench_memory}
+def tasks() -> None:
+    """List the tasks and their levels."""
+    from rich.console import Console
+
+    from hcam.show import task_table
+
+    Console().print(task_table())
+
+
+def show(
+    task: tyro.conf.Positional[str] = "ballet",
+    level: Levels = (),
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("episode.gif"),
+    policy: Literal["expert", "random"] = "expert",
+    seed: int = 0,
+    fps: int = 10,
+    scale: int = 4,
+) -> None:
+    """Draw an episode: an animation (.gif, .mp4) or a contact sheet (.png), with the instruction on it.
+
+    Args:
+        task: A task from `hcam tasks` that has pictures.
+        level: The level to play, such as 4_delay16; of several, one is drawn.
+        out: The file to write; its ending decides what it is.
+        policy: Who plays: an expert who knows the answer, or chance.
+        seed: Another number, another episode.
+        fps: Frames a second.
+        scale: How many times larger than the agent sees it.
+    """
+    from hcam.show import show
+
+    for line in show(task, level, out, policy, seed, fps, scale):
+        print(line)
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "tasks": tasks,
+    "show": show,
+    "bench memory": bench_memory,
+    "bench env": bench_env,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

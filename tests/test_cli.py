@@ -60,6 +60,32 @@ def test_bad_input_is_one_sentence(words, sentence, capsys):
     assert sentence in err
 
 
+def test_bench_env_measures_and_redraws(tmp_path, capsys):
+    words = ["bench", "env", "ballet", "--level", "1_delay1", "--out", str(tmp_path)]
+    assert main([*words, "--batch", "1", "2", "--steps", "2", "--rounds", "1"]) == 0
+    assert [entry["batch"] for entry in json.loads((tmp_path / "bench.json").read_text())["rates"]] == [1, 2]
+    (tmp_path / "bench.png").unlink()
+    assert main([*words, "--redraw"]) == 0
+    assert (tmp_path / "bench.png").exists()
+    assert "steps a second" in capsys.readouterr().out
+
+
+def test_tasks_lists_them(capsys):
+    assert main(["tasks"]) == 0
+    assert "2_delay16" in capsys.readouterr().out
+
+
+def test_show_writes_a_picture(tmp_path, capsys):
+    assert main(["show", "ballet", "--level", "1_delay1", "--out", str(tmp_path / "new" / "x.gif")]) == 0
+    assert (tmp_path / "new" / "x.gif").exists()
+    assert "20 frames" in capsys.readouterr().out
+
+
+def test_show_refuses_an_unknown_level(capsys):
+    assert main(["show", "ballet", "--level", "9_delay1"]) == 2
+    assert "a level is {N}_delay{d}, with N from 1 to 8" in capsys.readouterr().err
+
+
 def test_unwritable_folder_is_refused_before_measuring(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(memory, "run", lambda *args, **options: pytest.fail("measured first"))
     (tmp_path / "file").touch()

@@ -81,14 +81,25 @@ def test_memory_imports_only_jax():
     )
 
 
-def test_adapters_import_only_memory():
+def test_adapters_import_only_what_they_adapt():
     problems = [
         f"{name_of(path)}:{line} imports {name}"
         for path in python_files(PACKAGE / "adapters")
         for line, _, name in imports_of(path)
-        if is_inside(name, "hcam") and not is_inside(name, "hcam.memory")
+        if is_inside(name, "hcam")
+        and not any(is_inside(name, part) for part in ("hcam.memory", "hcam.envs", "hcam.adapters"))
     ]
-    assert not problems, f"From the package, hcam/adapters may import hcam.memory alone.{listed(problems)}"
+    assert not problems, f"From the package, hcam/adapters may import hcam.memory and hcam.envs.{listed(problems)}"
+
+
+def test_envs_import_only_jax_and_numpy():
+    problems = []
+    for path in python_files(PACKAGE / "envs"):
+        for line, _, name in imports_of(path):
+            top = name.split(".")[0]
+            if not (is_inside(name, "hcam.envs") or top in {"jax", "numpy"} or top in sys.stdlib_module_names):
+                problems.append(f"{name_of(path)}:{line} imports {name}")
+    assert not problems, f"A task is pure JAX: hcam/envs may import jax, numpy and its own files.{listed(problems)}"
 
 
 def test_files_are_short():

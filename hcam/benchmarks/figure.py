@@ -36,7 +36,7 @@ def tables(results: dict[str, Any]) -> Iterable[Table]:
 def paper_table(entry: dict[str, Any]) -> Table:
     """One shape: every variant, and how many times better the chosen form is than the released formulation."""
     headings = ("", "forward", "scratch", "with gradient", "scratch", "faster", "smaller")
-    table = _table(f"Read, {entry['name']} (* chosen from the sizes)", headings)
+    table = empty_table(f"Read, {entry['name']} (* chosen from the sizes)", headings)
     base = entry["both"]["released"]
     for name in entry["both"]:
         forward, both = entry["forward"][name], entry["both"][name]
@@ -50,7 +50,7 @@ def length_table(entries: list[dict[str, Any]]) -> Table:
     """Growing histories: the form that the sizes choose, against the two others."""
     others = [name for name in ("released", "released_bf16", "full", "full_flash") if name in entries[0]["both"]]
     headings = ("history", "chunks", "form", "hcam", *(NAMES[name] for name in others))
-    table = _table("Read with gradient, by length of history: time, scratch", headings)
+    table = empty_table("Read with gradient, by length of history: time, scratch", headings)
     for entry in entries:
         cells = [f"{duration(entry['both'][name])}, {size(entry['both'][name])}" for name in (entry["chosen"], *others)]
         table.add_row(f"{entry['length']:,}", f"{entry['slots']:,}", entry["chosen"], *cells)
@@ -58,13 +58,13 @@ def length_table(entries: list[dict[str, Any]]) -> Table:
 
 
 def acting_table(entries: list[dict[str, Any]]) -> Table:
-    table = _table("One acting step of the whole memory", ("history", *ACTING.values()))
+    table = empty_table("One acting step of the whole memory", ("history", *ACTING.values()))
     for entry in entries:
         table.add_row(f"{entry['length']:,}", *(duration(entry[name]) for name in ACTING))
     return table
 
 
-def _table(title: str, headings: Iterable[str]) -> Table:
+def empty_table(title: str, headings: Iterable[str]) -> Table:
     """Narrow enough for a terminal of 80 columns."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
     for heading in headings:

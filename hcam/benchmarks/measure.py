@@ -1,5 +1,7 @@
 """How long a compiled function takes and how much scratch memory it asks for."""
 
+import os
+import platform
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -50,6 +52,13 @@ def compare(compiled: Mapping[str, Any], *args: Any, rounds: int, seconds: float
         scratch = int(compiled[name].memory_analysis().temp_size_in_bytes)
         results[name] = Cost(median(times), (max(times) - min(times)) / median(times), scratch)
     return {name: results[name] for name in compiled}
+
+
+def device_name() -> str:
+    """What the numbers were measured on."""
+    if jax.default_backend() != "cpu":
+        return str(jax.devices()[0].device_kind)
+    return f"{os.cpu_count()} cores of {platform.processor() or platform.machine()}"
 
 
 def _time(run: Callable[..., Any], args: tuple[Any, ...], repeat: int) -> float:

@@ -1,6 +1,5 @@
 """`hcam bench memory`: what recalling costs, against the released formulation and against full attention."""
 
-import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -10,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from hcam import __version__, memory
-from hcam.benchmarks.measure import Cost, Failed, compare, compile_all
+from hcam.benchmarks.measure import Cost, Failed, compare, compile_all, device_name
 from hcam.benchmarks.released import released_read
 from hcam.memory import checks
 from hcam.memory.layers import linear
@@ -92,12 +91,6 @@ def run(
         say(f"act, history {length:,}")
         results["act"].append({"length": length, **measure_acting(sizes, length, rounds)})
     return results
-
-
-def device_name() -> str:
-    return (
-        platform.processor() or platform.machine() if jax.default_backend() == "cpu" else jax.devices()[0].device_kind
-    )
 
 
 def draw_history(key: Array, sizes: Sizes, slots: int) -> History:

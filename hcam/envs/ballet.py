@@ -6,13 +6,11 @@ frames: frame 0 is an episode's first observation, and already shows the first m
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from hcam.envs.choreography import (
     ABSENT,
@@ -35,7 +33,7 @@ from hcam.envs.choreography import (
     to_description,
 )
 from hcam.envs.environment import Environment, Info
-from hcam.envs.render import sprites, tiles
+from hcam.envs.render import sprites, stage
 from hcam.envs.spaces import Box, Discrete, Space, Tokens
 
 VOCABULARY = ("", "watch", *DANCES)
@@ -50,6 +48,8 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Ballet(Environment):
+    """Watch the dancers, then walk to the one that danced as the instruction says."""
+
     tile: int = sprites.TILE  # pixels along a tile's side: 9 as published, 3 or 1 for small machines
 
     def __post_init__(self) -> None:
@@ -93,14 +93,14 @@ class Ballet(Environment):
         free = state.time >= choice_time(episode.dancers, episode.delay)
         agent = jnp.where(free, _move(state.agent, action), state.agent)
         state = State(episode, state.time + 1, agent)
-        chosen_p = _standing_on(state)
+        chosen_p = stage.covered(_scene(state))
         terminated = chosen_p.any()
         correct = (chosen_p & (episode.order_p == episode.target)).any()
         truncated = (state.time >= episode.limit) & ~terminated
         return state, correct.astype(jnp.float32), terminated, truncated, {"level": episode.level, "success": correct}
 
     def observe(self, state: State, params: Levels) -> dict[str, jax.Array]:
-        return {"image": _image(state, self.tile), "instruction": _instruction(state)[None]}
+        return {"image": stage.draw(_scene(state), self.tile), "instruction": _instruction(state)[None]}
 
     def episode(self, description: Mapping[str, Any]) -> State:
         return _opening(from_description(description))
@@ -135,58 +135,13 @@ def _dancers(state: State) -> jax.Array:
     return jnp.asarray(np.array(PLACES, np.int32)) + jnp.asarray(PATHS)[episode.dance_p, moves_p]
 
 
-def _standing_on(state: State) -> jax.Array:
-    """Which place's dancer the agent stands on: bool [P]."""
-    return (_dancers(state) == state.agent[None]).all(-1) & (state.episode.order_p != ABSENT)
+def _scene(state: State) -> stage.Scene:
+    present_p = state.episode.order_p != ABSENT
+    shape_p = jnp.where(present_p, state.episode.shape_p, stage.NOTHING)
+    return stage.Scene(state.agent, _dancers(state), shape_p, state.episode.color_p)
 
 
 def _instruction(state: State) -> jax.Array:
     episode = state.episode
-    asked = (episode.dance_p * (episode.order_p == episode.target)).sum(dtype=jnp.int32)
+    asked = jnp.where(episode.order_p == episode.target, episode.dance_p, 0).sum(dtype=jnp.int32)
     return jnp.where(state.time < choice_time(episode.dancers, episode.delay), WATCH, FIRST_DANCE + asked)
-
-
-def _image(state: State, tile: int) -> jax.Array:
-    """The board around the agent: uint8 [11 tile, 11 tile, 3]. R is a row of the view.
-
-    A dancer never leaves the 3 x 3 tiles around its place, so a row of the board meets one row of places: three
-    candidates per strip, and never two of them on one tile.
-    """
-    tables = tiles.strips(tile, BOARD)
-    row_r = jnp.arange(BOARD) + state.agent[0] - CENTRE
-    band_r = jnp.clip((row_r - 1) // 3, 0, 2)
-    present_p = state.episode.order_p != ABSENT
-    column_p = _dancers(state)[:, 1] - state.agent[1] + CENTRE
-    shape_p = jnp.where(present_p & (column_p >= 0) & (column_p < BOARD), state.episode.shape_p, tiles.NOTHING)
-    thing_p = (_dancers(state)[:, 0], shape_p, state.episode.color_p, jnp.clip(column_p, 0, BOARD - 1))
-    strip_rx = _background(state, row_r, tile)
-    for side in range(3):
-        dancer_row_r, shape_r, color_r, column_r = (value_p.reshape(3, 3)[band_r, side] for value_p in thing_p)
-        shape_r = jnp.where(dancer_row_r == row_r, shape_r, tiles.NOTHING)
-        strip_rx = strip_rx | tiles.sprite(tables, shape_r, color_r, column_r)
-    return tiles.image(strip_rx, tile, BOARD)
-
-
-def _background(state: State, row_r: jax.Array, tile: int) -> jax.Array:
-    """Floor and walls, and the agent as a white tile in the middle unless it stands on a dancer, who covers it."""
-    wall_nx, agent_rx = _scenery(tile)
-    inside_r = (row_r >= 0) & (row_r < BOARD)
-    across_r = (row_r == 0) | (row_r == BOARD - 1)
-    kind_r = jnp.where(inside_r, jnp.where(across_r, 2, 1), 0)
-    shown = jnp.where(_standing_on(state).any(), 0, 255).astype(jnp.uint8)
-    return tiles.lookup(wall_nx, kind_r * BOARD + state.agent[1]) | (jnp.asarray(agent_rx) & shown)
-
-
-@lru_cache
-def _scenery(tile: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Strips of wall, by what a row is (outside, between walls, all wall) and by the agent's column; the agent."""
-    column_kx = tiles.strips(tile, BOARD).column_kx
-    wall_nx = np.zeros((3, BOARD, column_kx.shape[1]), np.uint8)
-    for agent in range(BOARD):
-        on_board = [column for column in range(BOARD) if 0 <= column + agent - CENTRE < BOARD]
-        sides = [column for column in on_board if column + agent - CENTRE in (0, BOARD - 1)]
-        wall_nx[1, agent] = np.bitwise_or.reduce(column_kx[sides], axis=0) & tiles.WALL
-        wall_nx[2, agent] = np.bitwise_or.reduce(column_kx[on_board], axis=0) & tiles.WALL
-    agent_rx = np.zeros((BOARD, column_kx.shape[1]), np.uint8)
-    agent_rx[CENTRE] = column_kx[CENTRE]
-    return wall_nx.reshape(3 * BOARD, -1), agent_rx

@@ -69,6 +69,10 @@ class Environment:
         """The description of the episode that a state belongs to: what `episode` takes."""
         raise ValueError(f"{type(self).__name__} cannot describe its episodes.")
 
+    def expert(self, state: State) -> jax.Array:
+        """The action of one who knows the answer: the yardstick for a task, and the player in its pictures."""
+        raise ValueError(f"{type(self).__name__} has no scripted expert.")
+
     # What follows -----------------------------------------------------------------------------------------------------
 
     def reset(self, key: jax.Array, params: Params | None = None) -> tuple[Observation, State]:

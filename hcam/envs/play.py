@@ -63,10 +63,10 @@ def at_random(env: Environment) -> Policy:
     return policy
 
 
-def blind(act: Callable[[State], jax.Array]) -> Policy:
+def knowing(act: Callable[[State], jax.Array]) -> Policy:
     """A policy from a function of the state alone, such as a scripted expert."""
-    return partial(_blind, act)
+    return partial(_knowing, act)
 
 
-def _blind(act: Callable[[State], jax.Array], key: jax.Array, state: State, observation: Observation) -> jax.Array:
+def _knowing(act: Callable[[State], jax.Array], key: jax.Array, state: State, observation: Observation) -> jax.Array:
     return act(state)

@@ -1,0 +1,128 @@
+"""What `reset` and `step` make of an environment's three functions."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hcam.envs.environment import Environment
+from hcam.envs.spaces import Box, Discrete
+
+
+class Count(NamedTuple):
+    start: jax.Array
+    time: jax.Array
+
+
+@dataclass(frozen=True)
+class Counter(Environment):
+    """Counts from a random number. Action 1 ends the episode; it is cut off after `params` steps."""
+
+    @property
+    def action_space(self):
+        return Discrete(2)
+
+    @property
+    def observation_space(self):
+        return Box((), 0.0, 2000.0)
+
+    def start(self, key, params):
+        return Count(jax.random.randint(key, (), 0, 1000), jnp.int32(0))
+
+    def advance(self, key, state, action, params):
+        state = state._replace(time=state.time + 1)
+        terminated = action == 1
+        reward = jax.random.uniform(key)
+        return state, reward, terminated, (state.time >= params) & ~terminated, {"time": state.time}
+
+    def observe(self, state, params):
+        return (state.start + state.time).astype(jnp.float32)
+
+
+ENV, LIMIT = Counter(), jnp.int32(3)
+
+
+def test_inside_an_episode_the_observation_is_the_final_one_too():
+    observation, state = ENV.reset(jax.random.key(0), LIMIT)
+    after, state, _, terminated, truncated, info = ENV.step(jax.random.key(1), state, jnp.int32(0), LIMIT)
+    assert float(after) == float(observation) + 1 == float(info["final_observation"])
+    assert not terminated
+    assert not truncated
+    assert int(state.time) == int(info["time"]) == 1
+
+
+@pytest.mark.parametrize(("actions", "ending"), [([0, 1], "terminated"), ([0, 0, 0], "truncated")])
+def test_an_end_shows_the_next_episode_and_keeps_the_last_observation(actions, ending):
+    observation, state = ENV.reset(jax.random.key(0), LIMIT)
+    for t, action in enumerate(actions):
+        key = jax.random.fold_in(jax.random.key(1), t)
+        after, state, _, terminated, truncated, info = ENV.step(key, state, jnp.int32(action), LIMIT)
+    assert {"terminated": bool(terminated), "truncated": bool(truncated)} == {
+        "terminated": ending == "terminated",
+        "truncated": ending == "truncated",
+    }
+    assert float(info["final_observation"]) == float(observation) + len(actions)
+    assert int(state.time) == 0
+    assert float(after) == float(state.start)
+    assert bool(info["terminated"]) == bool(terminated)
+    assert bool(info["truncated"]) == bool(truncated)
+
+
+def test_every_reset_draws_a_new_episode():
+    _, state = ENV.reset(jax.random.key(0), LIMIT)
+    keys = jax.random.split(jax.random.key(1), 50)
+    after = jax.vmap(lambda key: ENV.step(key, state, jnp.int32(1), LIMIT)[0])(keys)
+    assert len(np.unique(after)) > 40
+
+
+def test_advance_and_start_get_different_keys():
+    """A reward and a next episode from one key would be tied together."""
+    keys = jax.random.split(jax.random.key(2), 200)
+    state = Count(jnp.int32(0), jnp.int32(0))
+    _, fresh, reward, *_ = jax.vmap(lambda key: ENV.step(key, state, jnp.int32(1), LIMIT))(keys)
+    assert abs(np.corrcoef(np.asarray(fresh.start), np.asarray(reward))[0, 1]) < 0.3
+
+
+def test_the_unused_final_observation_costs_nothing():
+    """Ballet draws one picture per step, not two: with the second one in use the program is much larger."""
+    from hcam.envs.ballet import Ballet
+
+    env = Ballet(tile=9)
+    params = env.params("2_delay1")
+    _, state = env.reset(jax.random.key(0), params)
+
+    def output_bytes(function):
+        compiled: Any = jax.jit(function).lower(jax.random.key(1), state, jnp.int32(0)).compile()
+        return compiled.cost_analysis()["bytes accessed"]
+
+    one = output_bytes(lambda key, state, action: env.step(key, state, action, params)[0])
+    both = output_bytes(lambda key, state, action: env.step(key, state, action, params)[::5])
+    assert both > 1.7 * one
+
+
+def test_without_levels_there_is_nothing_to_ask_for():
+    assert ENV.params() == ()
+    with pytest.raises(ValueError, match="Counter has no levels, but was asked for hard"):
+        ENV.params("hard")
+    with pytest.raises(ValueError, match="Counter cannot build an episode"):
+        ENV.episode({})
+    with pytest.raises(ValueError, match="Counter cannot describe"):
+        ENV.describe(None)
+    with pytest.raises(ValueError, match="Counter has no scripted expert"):
+        ENV.expert(None)
+
+
+def test_an_environment_that_is_not_written_says_so():
+    empty: Any = Environment()
+    for part in (
+        lambda: empty.reset(jax.random.key(0)),
+        lambda: empty.advance(None, None, None, None),
+        lambda: empty.observe(None, None),
+        lambda: empty.action_space,
+        lambda: empty.observation_space,
+    ):
+        with pytest.raises(NotImplementedError):
+            part()

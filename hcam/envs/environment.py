@@ -52,7 +52,7 @@ class Environment:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Names that `params` knows; the first is the default."""
+        """Names that `params` knows, for lists and examples; what it gives without any is the task's own choice."""
         return ()
 
     def params(self, *levels: str) -> Params:

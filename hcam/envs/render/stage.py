@@ -132,8 +132,8 @@ def _words(scene: Scene) -> jax.Array:
         there_rc = (row_r == scene.dancer_p[place, 0])[:, None] & (column_c == scene.dancer_p[place, 1])[None, :]
         word_rc = jnp.where(there_rc & (scene.shape_p[place] != NOTHING), word_p[place], word_rc)
     # Made once, not once for each of a tile's bytes.
-    word_rc = jax.lax.optimization_barrier(word_rc)  # type: ignore[no-untyped-call]
-    return word_rc
+    held_rc: jax.Array = jax.lax.optimization_barrier(word_rc)  # type: ignore[no-untyped-call]
+    return held_rc
 
 
 def _word(shape: int, rgb: tuple[int, int, int]) -> int:

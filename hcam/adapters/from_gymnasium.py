@@ -1,0 +1,201 @@
+"""A Gymnasium environment as one of ours: `from_gymnasium(lambda: gymnasium.make("CartPole-v1"))`.
+
+It goes into jit, vmap and scan like any other, but runs in Python: the program calls back to the host at every step,
+once for all environments of a vmap. An environment on the host cannot go back, so each state may be stepped once.
+One that computes with JAX itself needs a second CPU core: the thread that calls back waits, and XLA has one per core.
+"""
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from hcam.envs.environment import Environment, Info, Observation, Params
+from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+except ImportError as error:
+    raise ImportError("hcam.adapters.from_gymnasium needs gymnasium, which `pip install gymnasium` brings.") from error
+
+NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32"}  # JAX's numbers have 32 bits
+TICKETS = 2**31  # then they begin again
+
+
+def from_gymnasium(
+    make_env: Callable[[], gymnasium.Env[Any, Any]], vocabulary: Sequence[str] = (), words: int = 1
+) -> "HostEnvironment":
+    """`make_env` is called once for each environment of a batch. A text has at most `words` words of `vocabulary`.
+
+    `vmap(reset)` over B keys starts environments 0 to B - 1 anew, with seeds from the keys, and so ends whatever went
+    on in them: two rollouts at a time need two of these.
+    """
+    return HostEnvironment(make_env, tuple(vocabulary), words)
+
+
+class State(NamedTuple):
+    """Which environment of the host's, and which of its moments."""
+
+    slot: jax.Array  # int32
+    ticket: jax.Array  # int32
+
+
+class HostEnvironment(Environment):
+    def __init__(
+        self, make_env: Callable[[], gymnasium.Env[Any, Any]], vocabulary: tuple[str, ...], words: int
+    ) -> None:
+        first = make_env()
+        if not isinstance(first.action_space, spaces.Discrete):
+            raise ValueError(f"actions must be Discrete here, but {first} has {first.action_space}.")
+        self._action_space = Discrete(int(first.action_space.n))
+        self._observation_space = _from_spaces(first.observation_space, vocabulary, words)
+        self._host = _Host(make_env, first, self._observation_space)
+
+    @property
+    def action_space(self) -> Discrete:
+        return self._action_space
+
+    @property
+    def observation_space(self) -> Spaces:
+        return self._observation_space
+
+    def reset(self, key: jax.Array, params: Params | None = None) -> tuple[Observation, State]:
+        seed = jax.random.randint(key, (), 0, np.iinfo(np.int32).max)
+        shapes = (self._observation_shapes(), _shape("int32"), _shape("int32"))
+        observation, slot, ticket = jax.pure_callback(self._host.reset, shapes, seed, vmap_method="broadcast_all")
+        return observation, State(slot, ticket)
+
+    def step(
+        self, key: jax.Array, state: State, action: jax.Array, params: Params | None = None
+    ) -> tuple[Observation, State, jax.Array, jax.Array, jax.Array, Info]:
+        """The host's environments have randomness of their own: the key is not used."""
+        observations = self._observation_shapes()
+        shapes = (observations, observations, *map(_shape, ("float32", "bool", "bool", "int32")))
+        observation, final, reward, terminated, truncated, ticket = jax.pure_callback(
+            self._host.step, shapes, state.slot, state.ticket, action, vmap_method="broadcast_all"
+        )
+        info = {"terminated": terminated, "truncated": truncated, "final_observation": final}
+        return observation, State(state.slot, ticket), reward, terminated, truncated, info
+
+    def close(self) -> None:
+        self._host.close()
+
+    def _observation_shapes(self) -> Any:
+        return jax.tree.map(lambda space: _shape(space.dtype, space.shape), self._observation_space)
+
+
+class _Host:
+    """The environments themselves. A ticket is the number of the call that an environment saw last."""
+
+    def __init__(self, make_env: Callable[[], Any], first: Any, space: Spaces) -> None:
+        self._make_env, self._space = make_env, space
+        self._envs, self._tickets = [first], [-1]
+        self._calls, self._lock = 0, Lock()
+
+    def reset(self, seed: jax.Array) -> tuple[Any, ...]:
+        with self._lock:
+            seeds, batch = np.asarray(seed).ravel().tolist(), np.shape(seed)
+            while len(self._envs) < len(seeds):
+                self._envs.append(self._make_env())
+                self._tickets.append(-1)
+            slots = list(range(len(seeds)))
+            ticket = self._stamp(slots)
+            observations = [self._envs[slot].reset(seed=seed)[0] for slot, seed in zip(slots, seeds, strict=True)]
+            return self._stack(observations, batch), np.array(slots, np.int32).reshape(batch), np.full(batch, ticket)
+
+    def step(self, slot: jax.Array, ticket: jax.Array, action: jax.Array) -> tuple[Any, ...]:
+        with self._lock:
+            batch = np.shape(slot)
+            slots, tickets, actions = (np.asarray(part).ravel().tolist() for part in (slot, ticket, action))
+            if len(set(slots)) < len(slots) or tickets != [self._tickets[slot] for slot in slots]:
+                raise RuntimeError(
+                    "this state is not where its Gymnasium environment stands now, and that cannot go back: step each "
+                    "state once, and make another from_gymnasium(...) for another rollout."
+                )
+            now = self._stamp(slots)
+            steps = [self._step(self._envs[slot], action) for slot, action in zip(slots, actions, strict=True)]
+            observations, finals, rewards, terminated, truncated = zip(*steps, strict=True)
+            numbers = ((rewards, np.float32), (terminated, np.bool_), (truncated, np.bool_))
+            arrays = (np.array(values, dtype).reshape(batch) for values, dtype in numbers)
+            return self._stack(observations, batch), self._stack(finals, batch), *arrays, np.full(batch, now)
+
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
+
+    def _step(self, env: Any, action: int) -> tuple[Any, Any, float, bool, bool]:
+        final, reward, terminated, truncated, _ = env.step(np.int64(action + env.action_space.start))
+        observation = env.reset()[0] if terminated or truncated else final
+        return observation, final, reward, terminated, truncated and not terminated  # Gymnasium may say both
+
+    def _stamp(self, slots: list[int]) -> np.int32:
+        """Before anything happens, so that no state is good any more if an environment then fails."""
+        self._calls = (self._calls + 1) % TICKETS
+        for slot in slots:
+            self._tickets[slot] = self._calls
+        return np.int32(self._calls)
+
+    def _stack(self, observations: Sequence[Any], batch: tuple[int, ...]) -> Any:
+        def stack(space: Space, host_space: Any, values: list[Any]) -> NDArray[Any]:
+            rows = [_array(space, host_space, value) for value in values]
+            return np.stack(rows).reshape((*batch, *space.shape))
+
+        host_space = self._envs[0].observation_space
+        if isinstance(self._space, dict):
+            names = self._space.items()
+            return {name: stack(part, host_space[name], [row[name] for row in observations]) for name, part in names}
+        return stack(self._space, host_space, list(observations))
+
+
+def _array(space: Space, host_space: Any, value: Any) -> NDArray[Any]:
+    if isinstance(space, Tokens):
+        return space.ids(value)
+    if isinstance(space, Discrete):
+        value = value - host_space.start
+    wide = np.asarray(value)
+    array = wide.astype(space.dtype)
+    if array.dtype.kind in "iu" and (array != wide).any():
+        raise ValueError(f"{wide.dtype} observations become {space.dtype} here, but {wide} does not fit.")
+    return array
+
+
+def _from_spaces(space: Any, vocabulary: tuple[str, ...], words: int) -> Spaces:
+    if isinstance(space, spaces.Dict):
+        return {name: _from_space(part, vocabulary, words) for name, part in space.items()}
+    return _from_space(space, vocabulary, words)
+
+
+def _from_space(space: Any, vocabulary: tuple[str, ...], words: int) -> Space:
+    match space:
+        case spaces.Discrete():
+            return Discrete(int(space.n))
+        case spaces.MultiBinary():
+            return Box(space.shape, 0, 1, "int8")
+        case spaces.MultiDiscrete():
+            return _box(space, space.start.min(), (space.start + space.nvec - 1).max())
+        case spaces.Box():
+            return _box(space, space.low.min(), space.high.max())
+        case spaces.Text() if vocabulary:
+            return Tokens(vocabulary if vocabulary[0] == "" else ("", *vocabulary), words)
+        case spaces.Text():
+            raise ValueError(f"{space} becomes word numbers here: name the words with from_gymnasium(vocabulary=...).")
+    raise ValueError(
+        "an observation must be Box, Discrete, MultiBinary, MultiDiscrete or Text, or a Dict of these, "
+        f"but there is {space}."
+    )
+
+
+def _box(space: Any, low: Any, high: Any) -> Box:
+    dtype = NARROW.get(space.dtype.name, space.dtype.name)
+    if np.dtype(dtype).kind in "iu":
+        low, high = max(int(low), np.iinfo(dtype).min), min(int(high), np.iinfo(dtype).max)
+    return Box(space.shape, float(low), float(high), dtype)
+
+
+def _shape(dtype: str, shape: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))  # type: ignore[no-untyped-call]

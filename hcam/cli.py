@@ -168,14 +168,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _usage(words: list[str]) -> int:
-    asked = not words or words[0] in ("-h", "--help", "help")
+    group = words[0] if words and any(name.split()[0] == words[0] for name in COMMANDS) else ""
+    asked = [word for word in words if word != group] in ([], ["-h"], ["--help"], ["help"])
     if words[:1] == ["--version"]:
         from hcam import __version__
 
         print(f"hcam {__version__}")
         return 0
     lines = ["hcam: agents that remember", "", "commands:"]
-    lines += [f"  hcam {name:<16} {(command.__doc__ or '').splitlines()[0]}" for name, command in COMMANDS.items()]
+    shown = {name: command for name, command in COMMANDS.items() if name.startswith(group)}
+    lines += [f"  hcam {name:<16} {(command.__doc__ or '').splitlines()[0]}" for name, command in shown.items()]
     lines += ["", "`hcam COMMAND --help` shows a command's options."]
     if not asked:
         lines.insert(0, f"hcam: there is no command {' '.join(words)!r}.")

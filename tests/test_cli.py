@@ -21,6 +21,14 @@ def test_unknown_command_is_named(capsys):
     assert "there is no command 'bench memroy'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["bench"], ["bench", "--help"]])
+def test_a_group_of_commands_lists_its_own(words, capsys):
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "hcam bench env" in out
+    assert "hcam tasks" not in out
+
+
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == f"hcam {__version__}"

@@ -138,7 +138,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
     axes.set_xticks(batches, [f"{batch:,}" for batch in batches])
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.set_title(f"{results['task']} on {results['device']}: {', '.join(results['levels'])}", fontsize=10, wrap=True)
+    figure.suptitle(f"{results['task']} on {results['device']}\n{', '.join(results['levels'])}", fontsize=10)
     axes.legend()
     figure.savefig(path, dpi=120)
     plt.close(figure)

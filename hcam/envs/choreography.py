@@ -105,13 +105,14 @@ class Level:
 
 
 def parse(name: str) -> Level:
-    found = re.fullmatch(rf"([1-{len(HOMES)}])_delay(0|[1-9]\d{{0,7}})", name)
+    found = re.fullmatch(rf"([1-{len(HOMES)}])_delay(0|[1-9]\d{{0,7}})(?:_of([1-9]\d?))?", name)
     if not found:
         raise ValueError(
             f"there is no Ballet level {name!r}: a level is {{N}}_delay{{d}}, with N from 1 to {len(HOMES)} dancers "
             f"and d frames between dances, such as {', '.join(PAPER_LEVELS)}."
         )
-    return Level(int(found[1]), int(found[2]))
+    known = int(found[3] or len(DANCES))
+    return Level(int(found[1]), int(found[2]), dances=tuple(DANCES)[:known])
 
 
 def choice_time(dancers: Any, delay: Any) -> Any:

@@ -1,0 +1,138 @@
+"""Encoder, memory and heads as one agent: `step` acts, `unroll` learns, and both give the same."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from hcam import encoder, heads
+from hcam.encoder import EncoderConfig
+from hcam.envs.environment import Environment, Observation
+from hcam.envs.spaces import Spaces
+from hcam.heads import HeadsConfig
+from hcam.memory import HCAM, LSTM, Local, TrXL, checks
+from hcam.memory import make as make_memory
+from hcam.memory.types import Array, Memory, Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryConfig:
+    """Which memory, and its sizes; those that a memory does not have are not used. docs/memory.md explains each."""
+
+    memory: Literal["hcam", "trxl", "lstm", "none"] = "hcam"
+    width: int = 512
+    layers: int = 4
+    heads: int = 8
+    chunk: int = 32
+    slots: int = 64
+    top_k: int = 8
+    overlap: int = 0
+    window: int | None = None  # None: one chunk for hcam and none, 320 for trxl
+    gated: bool | None = None  # None: as in the paper, trxl is and the others are not
+    trxl_top_k: int | None = None
+    mlp: int = 4
+
+    def __post_init__(self) -> None:
+        checks.choice(("hcam", "trxl", "lstm", "none"), memory=self.memory)
+        self.build("float32")
+
+    def build(self, dtype: str) -> HCAM | TrXL | LSTM | Local:
+        """The memory's own configuration, which checks that the sizes fit."""
+        sizes: dict[str, Any] = {"width": self.width, "layers": self.layers, "dtype": dtype}
+        if self.memory == "lstm":
+            return LSTM(**sizes)
+        sizes |= {"heads": self.heads, "mlp": self.mlp}
+        if self.gated is not None:
+            sizes["gated"] = self.gated
+        if self.memory == "trxl":
+            return TrXL(**sizes, window=self.window or 320, top_k=self.trxl_top_k)
+        if self.memory == "none":
+            return Local(**sizes, window=self.window or self.chunk)
+        chunks: dict[str, Any] = {
+            "chunk": self.chunk,
+            "slots": self.slots,
+            "top_k": self.top_k,
+            "overlap": self.overlap,
+        }
+        return HCAM(**sizes, **chunks, window=self.window)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentConfig:
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    heads: HeadsConfig = field(default_factory=HeadsConfig)
+    dtype: Literal["float32", "bfloat16"] = "float32"  # of computation; parameters and losses are float32
+
+
+class Inputs(NamedTuple):
+    """What an agent is given at a step."""
+
+    observation: Observation
+    first: Array  # bool, the first step of an episode
+    action: Array  # int32, the one before; not seen at an episode's first step
+    reward: Array  # float32, the one before; likewise
+
+
+class Output(NamedTuple):
+    logits: Array  # [A], float32
+    value: Array  # float32
+    y_d: Array  # what the memory gave: the decoders reconstruct from it
+
+
+class Agent(NamedTuple):
+    """Pure functions for one environment, like a memory's."""
+
+    config: AgentConfig
+    memory: Memory
+    space: Spaces
+    actions: int
+
+    def init_params(self, key: Array) -> Params:
+        key_encoder, key_memory, key_heads, key_decoders = jax.random.split(key, 4)
+        config, width = self.config, self.config.memory.width
+        return {
+            "encoder": encoder.init(key_encoder, config.encoder, self.space, self.actions, width),
+            "memory": self.memory.init_params(key_memory),
+            "heads": heads.init(key_heads, config.heads, self.actions, width),
+            "decoders": heads.init_decoders(key_decoders, config.encoder, self.space, width),
+        }
+
+    def init_state(self) -> Any:
+        return self.memory.init_state()
+
+    def encode(self, params: Params, inputs: Inputs) -> Array:
+        known = ~inputs.first  # an action or reward of the episode before would be a leak
+        action = jnp.where(known, jax.nn.one_hot(inputs.action, self.actions), 0.0)
+        reward = jnp.where(known, inputs.reward, 0.0)
+        config = self.config
+        return encoder.encode(
+            params["encoder"], config.encoder, self.space, inputs.observation, action, reward, config.dtype
+        )
+
+    def step(self, params: Params, state: Any, inputs: Inputs) -> tuple[Any, Output]:
+        x_d = self.encode(params, inputs)
+        state, y_d = self.memory.step(params["memory"], state, x_d, inputs.first)
+        return state, Output(*heads.policy_value(params["heads"], y_d), y_d)
+
+    def unroll(self, params: Params, state: Any, inputs_t: Inputs) -> tuple[Any, Output]:
+        """T steps at once: inputs and outputs have a time axis in front."""
+        return self.recall(params, state, jax.vmap(partial(self.encode, params))(inputs_t), inputs_t.first)
+
+    def recall(self, params: Params, state: Any, x_td: Array, first_t: Array) -> tuple[Any, Output]:
+        """The part of `unroll` that comes after the encoder."""
+        state, y_td = self.memory.unroll(params["memory"], state, x_td, first_t)
+        return state, Output(*jax.vmap(partial(heads.policy_value, params["heads"]))(y_td), y_td)
+
+    def reconstruction(self, params: Params, y_d: Array, observation: Observation) -> dict[str, Array]:
+        """The loss of each part of an observation, by name."""
+        return heads.losses(params["decoders"], self.config.encoder, self.space, y_d, observation)
+
+
+def make(config: AgentConfig, env: Environment) -> Agent:
+    """An agent for what this environment shows and takes."""
+    for part in encoder.parts(env.observation_space).values():
+        encoder.features_of(config.encoder, part)  # refuses sizes that do not fit
+    return Agent(config, make_memory(config.memory.build(config.dtype)), env.observation_space, env.action_space.n)

@@ -1,0 +1,225 @@
+"""Observation -> x_d: a CNN or ResNet for images, an LSTM over words, and whatever else an environment shows.
+
+Everything is written for one step of one environment; parameters are nested dicts, by the observation's own names.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
+from hcam.memory import checks
+from hcam.memory.layers import init_linear, init_norm, layer_norm, linear, spread
+from hcam.memory.types import Array, Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """How the agent sees (appendix A.2, table of hyper-parameters; the values are those of Ballet)."""
+
+    vision: Literal["cnn", "resnet"] = "cnn"  # "visual encoder"
+    channels: tuple[int, ...] = (16, 32, 32)  # "vis. enc. channels"
+    filters: tuple[int, ...] = (9, 3, 3)  # "filt. size"; the first sees one tile at a time
+    strides: tuple[int, ...] = (9, 1, 1)  # "filt. stride"
+    blocks: tuple[int, ...] = (2, 2, 2)  # "num. blocks" of the ResNet
+    language: int = 256  # "lang. enc. dimension"
+    word: int = 32  # "word embed. dimension"
+    last_action: bool = False  # see also what was done and gained a step ago; the paper does not say
+
+    def __post_init__(self) -> None:
+        checks.choice(("cnn", "resnet"), vision=self.vision)
+        checks.positive(language=self.language, word=self.word)
+        lengths = {"filters": self.filters, "strides": self.strides}
+        lengths |= {"blocks": self.blocks} if self.vision == "resnet" else {}
+        for name, values in {"channels": self.channels, **lengths}.items():
+            checks.positive(**{f"{name}[{n}]": value for n, value in enumerate(values)})
+            if len(values) != len(self.channels) or not values:
+                raise ValueError(
+                    f"{name} has {len(values)} entries, but channels has {len(self.channels)}: one per layer."
+                )
+
+
+def parts(space: Spaces) -> dict[str, Space]:
+    """An observation's parts by name; one that has no parts is called `observation`."""
+    return space if isinstance(space, dict) else {"observation": space}
+
+
+def by_name(space: Spaces, observation: Any) -> dict[str, Array]:
+    return observation if isinstance(space, dict) else {"observation": observation}
+
+
+def is_image(space: Space) -> bool:
+    return isinstance(space, Box) and len(space.shape) == 3
+
+
+def init(key: Array, config: EncoderConfig, space: Spaces, actions: int, width: int) -> Params:
+    named = parts(space)
+    keys = jax.random.split(key, len(named) + 1)
+    params: dict[str, Params] = {
+        name: init_part(part_key, config, part) for part_key, (name, part) in zip(keys, named.items(), strict=False)
+    }
+    features = sum(features_of(config, part) for part in named.values()) + config.last_action * (actions + 1)
+    return params | {"join": init_linear(keys[-1], features, width, scale=2.0), "norm": init_norm(width)}
+
+
+def encode(
+    params: Params, config: EncoderConfig, space: Spaces, observation: Any, action: Array, reward: Array, dtype: str
+) -> Array:
+    """x_d, of unit variance. `action` (one-hot) and `reward` are those of the step before."""
+    seen, named = by_name(space, observation), parts(space)
+    features = [encode_part(params[name], config, part, seen[name], dtype) for name, part in named.items()]
+    if config.last_action:
+        features += [action.astype(dtype), reward[None].astype(dtype)]
+    joined = jax.nn.relu(linear(params["join"], jnp.concatenate(features)))
+    return layer_norm(params["norm"], joined)
+
+
+# Parts of an observation ----------------------------------------------------------------------------------------------
+
+
+def init_part(key: Array, config: EncoderConfig, space: Space) -> Params:
+    if is_image(space):
+        return (init_resnet if config.vision == "resnet" else init_cnn)(key, config, space)
+    if isinstance(space, Tokens):
+        key_word, key_lstm = jax.random.split(key)
+        word = jax.random.normal(key_word, (len(space.vocabulary), config.word), jnp.float32)
+        return {"word": word, "lstm": init_lstm(key_lstm, config.word, config.language)}
+    return {}
+
+
+def encode_part(params: Params, config: EncoderConfig, space: Space, value: Array, dtype: str) -> Array:
+    if isinstance(space, Box) and is_image(space):
+        pixel_hwc = value.astype(dtype) * jnp.asarray(1 / space.high, dtype)
+        return (resnet if config.vision == "resnet" else cnn)(params, config, pixel_hwc).ravel()
+    if isinstance(space, Tokens):
+        return read_words(params, value, dtype)
+    if isinstance(space, Discrete):
+        return jax.nn.one_hot(value, space.n, dtype=dtype)
+    return value.astype(dtype).ravel()
+
+
+def features_of(config: EncoderConfig, space: Space) -> int:
+    if isinstance(space, Tokens):
+        return config.language
+    if isinstance(space, Discrete):
+        return space.n
+    if is_image(space):
+        height, width, channels = feature_map(config, space.shape)
+        return height * width * channels
+    size = 1
+    for side in space.shape:
+        size *= side
+    return size
+
+
+def feature_map(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Height, width and channels of what the image encoder ends with."""
+    height, width = shape[:2]
+    for size, stride in zip(config.filters, config.strides, strict=True):
+        if size == stride and (height % size or width % size):
+            raise ValueError(
+                f"images of {shape[0]} x {shape[1]} cannot be cut into patches of {size}: choose filters and strides "
+                "that divide them."
+            )
+        height, width = -(-height // stride), -(-width // stride)
+    return height, width, config.channels[-1]
+
+
+# Images: [H, W, C] ----------------------------------------------------------------------------------------------------
+
+
+def init_conv(key: Array, size: int, channels_in: int, channels_out: int) -> Params:
+    """A linear map of patches [size, size, C] laid out flat."""
+    return init_linear(key, size * size * channels_in, channels_out, scale=2.0)
+
+
+def conv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
+    """Where stride and size agree, patches do not overlap and are cut by reshaping; else padded to keep the size."""
+    if size == stride:
+        return linear(params, patches(x_hwc, size))
+    weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
+    y_hwc = jax.lax.conv_general_dilated(
+        x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )[0]
+    return y_hwc + spread(params["b"], y_hwc)
+
+
+def patches(x_hwc: Array, size: int) -> Array:
+    """[H, W, C] -> [H/size, W/size, size * size * C]."""
+    height, width, channels = x_hwc.shape
+    cut = x_hwc.reshape(height // size, size, width // size, size, channels)
+    return cut.transpose(0, 2, 1, 3, 4).reshape(height // size, width // size, size * size * channels)
+
+
+def init_cnn(key: Array, config: EncoderConfig, space: Space) -> Params:
+    ins, keys = (space.shape[-1], *config.channels), jax.random.split(key, len(config.channels))
+    sizes = zip(keys, config.filters, ins, config.channels, strict=False)
+    return {f"conv_{n}": init_conv(*layer) for n, layer in enumerate(sizes)}
+
+
+def cnn(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
+    for n, (size, stride) in enumerate(zip(config.filters, config.strides, strict=True)):
+        x_hwc = jax.nn.relu(conv(params[f"conv_{n}"], x_hwc, size, stride))
+    return x_hwc
+
+
+def init_resnet(key: Array, config: EncoderConfig, space: Space) -> Params:
+    """Each stage halves the image with a strided convolution, then adds `blocks` residual pairs of them."""
+    params, channels_in = {}, space.shape[-1]
+    for n, (size, channels, blocks) in enumerate(zip(config.filters, config.channels, config.blocks, strict=True)):
+        keys = jax.random.split(jax.random.fold_in(key, n), 2 * blocks + 1)
+        stage = {"down": init_conv(keys[0], size, channels_in, channels)}
+        for block in range(2 * blocks):
+            stage[f"conv_{block}"] = init_conv(keys[block + 1], size, channels, channels)
+        params[f"stage_{n}"], channels_in = stage, channels
+    return params
+
+
+def resnet(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
+    for n, (size, stride, blocks) in enumerate(zip(config.filters, config.strides, config.blocks, strict=True)):
+        stage = params[f"stage_{n}"]
+        x_hwc = conv(stage["down"], x_hwc, size, stride)
+        for block in range(blocks):
+            x_hwc = residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
+    return jax.nn.relu(x_hwc)
+
+
+def residual(first: Params, second: Params, x_hwc: Array, size: int) -> Array:
+    inner_hwc = conv(first, jax.nn.relu(x_hwc), size, 1)
+    return x_hwc + conv(second, jax.nn.relu(inner_hwc), size, 1)
+
+
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+def init_lstm(key: Array, width_in: int, width: int) -> Params:
+    key_in, key_hidden = jax.random.split(key)
+    return {
+        "in": init_linear(key_in, width_in, 4 * width),
+        "hidden": init_linear(key_hidden, width, 4 * width, bias=False),
+    }
+
+
+def lstm_cell(params: Params, carry: tuple[Array, Array], x_d: Array) -> tuple[Array, Array]:
+    hidden_d, cell_d = carry
+    gates = linear(params["in"], x_d) + linear(params["hidden"], hidden_d)
+    in_d, forget_d, candidate_d, out_d = jnp.split(gates, 4)
+    cell_d = jax.nn.sigmoid(forget_d + 1) * cell_d + jax.nn.sigmoid(in_d) * jnp.tanh(candidate_d)
+    return jax.nn.sigmoid(out_d) * jnp.tanh(cell_d), cell_d
+
+
+def read_words(params: Params, token_l: Array, dtype: str) -> Array:
+    """The LSTM's last hidden state; padding (0) leaves it as it is."""
+    word_ld = params["word"].astype(dtype)[token_l]
+    nothing_d = jnp.zeros(params["lstm"]["hidden"]["w"].shape[0], dtype)
+
+    def body(carry: tuple[Array, Array], step: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+        word_d, token = step
+        after = lstm_cell(params["lstm"], carry, word_d)
+        return jax.tree.map(partial(jnp.where, token != 0), after, carry), None
+
+    (hidden_d, _), _ = jax.lax.scan(body, (nothing_d, nothing_d), (word_ld, token_l), unroll=min(4, len(token_l)))
+    return hidden_d

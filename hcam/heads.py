@@ -1,0 +1,186 @@
+"""y_d -> policy, value, and what was seen, reconstructed: decoders that mirror the encoders, with own weights."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from hcam import encoder
+from hcam.encoder import EncoderConfig
+from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
+from hcam.memory import checks
+from hcam.memory.layers import init_linear, init_norm, layer_norm, linear, wide
+from hcam.memory.types import Array, Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadsConfig:
+    hidden: int = 512  # "policy & value nets: MLP with 1 hidden layer with 512 units", appendix A.2
+
+    def __post_init__(self) -> None:
+        checks.positive(hidden=self.hidden)
+
+
+def init(key: Array, config: HeadsConfig, actions: int, width: int) -> Params:
+    """The policy starts nearly uniform and the value near 0: their last layers are small."""
+    key_policy, key_value = jax.random.split(key)
+    return {
+        "norm": init_norm(width),
+        "policy": init_mlp(key_policy, width, config.hidden, actions),
+        "value": init_mlp(key_value, width, config.hidden, 1),
+    }
+
+
+def init_mlp(key: Array, width: int, hidden: int, out: int) -> Params:
+    key_in, key_out = jax.random.split(key)
+    return {
+        "in": init_linear(key_in, width, hidden, scale=2.0),
+        "out": init_linear(key_out, hidden, out, scale=1e-4),
+    }
+
+
+def policy_value(params: Params, y_d: Array) -> tuple[Array, Array]:
+    """Logits and value, in float32."""
+    y_d = layer_norm(params["norm"], y_d)
+    logits = mlp(params["policy"], y_d)
+    return wide(logits), wide(mlp(params["value"], y_d))[0]
+
+
+def mlp(params: Params, x_d: Array) -> Array:
+    return linear(params["out"], jax.nn.relu(linear(params["in"], x_d)))
+
+
+# Reconstruction -------------------------------------------------------------------------------------------------------
+
+
+def init_decoders(key: Array, config: EncoderConfig, space: Spaces, width: int) -> Params:
+    named = encoder.parts(space)
+    keys = jax.random.split(key, len(named))
+    return {
+        name: init_decoder(part_key, config, part, width)
+        for part_key, (name, part) in zip(keys, named.items(), strict=True)
+    } | {"norm": init_norm(width)}
+
+
+def losses(params: Params, config: EncoderConfig, space: Spaces, y_d: Array, observation: Any) -> dict[str, Array]:
+    """How far each part of what was seen is from what the agent still knows of it, by name: scalars in float32."""
+    y_d, seen = layer_norm(params["norm"], y_d), encoder.by_name(space, observation)
+    return {
+        name: loss(part, decode(params[name], config, part, y_d), seen[name])
+        for name, part in encoder.parts(space).items()
+    }
+
+
+def init_decoder(key: Array, config: EncoderConfig, space: Space, width: int) -> Params:
+    if encoder.is_image(space):
+        key_start, key_image = jax.random.split(key)
+        height, wide_, channels = encoder.feature_map(config, space.shape)
+        start = init_linear(key_start, width, height * wide_ * channels, scale=2.0)
+        return {
+            "start": start,
+            **(init_unresnet if config.vision == "resnet" else init_uncnn)(key_image, config, space),
+        }
+    if isinstance(space, Tokens):
+        key_start, key_lstm, key_word = jax.random.split(key, 3)
+        return {
+            "start": init_linear(key_start, width, config.language),
+            "lstm": encoder.init_lstm(key_lstm, config.language, config.language),
+            "word": init_linear(key_word, config.language, len(space.vocabulary)),
+        }
+    return {"out": init_linear(key, width, encoder.features_of(config, space))}
+
+
+def decode(params: Params, config: EncoderConfig, space: Space, y_d: Array) -> Array:
+    """Logits of pixels, of words or of choices; numbers as they are."""
+    if encoder.is_image(space):
+        shape = encoder.feature_map(config, space.shape)
+        x_hwc = jax.nn.relu(linear(params["start"], y_d)).reshape(shape)
+        return (unresnet if config.vision == "resnet" else uncnn)(params, config, space, x_hwc)
+    if isinstance(space, Tokens):
+        return say_words(params, y_d, space.length)
+    return linear(params["out"], y_d).reshape(space.shape if isinstance(space, Box) else (space.n,))
+
+
+def loss(space: Space, decoded: Array, seen: Array) -> Array:
+    """Sigmoid cross-entropy, mean over pixels; softmax cross-entropy, summed over a sequence; squared error, mean."""
+    decoded = wide(decoded)
+    if isinstance(space, Box) and encoder.is_image(space):
+        target = seen.astype(jnp.float32) * jnp.float32(1 / space.high)
+        image: Array = (jax.nn.softplus(decoded) - target * decoded).mean()
+        return image
+    if isinstance(space, Tokens):
+        chosen = jnp.take_along_axis(jax.nn.log_softmax(decoded), seen[:, None], axis=-1)
+        return -chosen.sum()
+    if isinstance(space, Discrete):
+        return -jax.nn.log_softmax(decoded)[seen]
+    return jnp.square(decoded - seen.astype(jnp.float32)).mean()
+
+
+def unconv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
+    """The transpose of `encoder.conv`: a patch per pixel where patches do not overlap, else spread by the stride."""
+    if size == stride:
+        height, width, _ = x_hwc.shape
+        patch_hwp = linear(params, x_hwc)
+        cut = patch_hwp.reshape(height, width, size, size, -1).transpose(0, 2, 1, 3, 4)
+        return cut.reshape(height * size, width * size, -1)
+    weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
+    y_hwc = jax.lax.conv_transpose(
+        x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )[0]
+    return y_hwc + jnp.broadcast_to(params["b"].astype(y_hwc.dtype), y_hwc.shape)
+
+
+def init_unconv(key: Array, size: int, stride: int, channels_in: int, channels_out: int) -> Params:
+    if size == stride:
+        return init_linear(key, channels_in, size * size * channels_out, scale=2.0)
+    return init_linear(key, size * size * channels_in, channels_out, scale=2.0)
+
+
+def init_uncnn(key: Array, config: EncoderConfig, space: Space) -> Params:
+    outs = (space.shape[-1], *config.channels)
+    keys = jax.random.split(key, len(config.channels))
+    return {
+        f"conv_{n}": init_unconv(keys[n], config.filters[n], config.strides[n], config.channels[n], outs[n])
+        for n in reversed(range(len(config.channels)))
+    }
+
+
+def uncnn(params: Params, config: EncoderConfig, space: Space, x_hwc: Array) -> Array:
+    for n in reversed(range(len(config.channels))):
+        x_hwc = unconv(params[f"conv_{n}"], x_hwc, config.filters[n], config.strides[n])
+        x_hwc = jax.nn.relu(x_hwc) if n else x_hwc
+    return x_hwc[: space.shape[0], : space.shape[1]]  # an odd side was rounded up on the way down
+
+
+def init_unresnet(key: Array, config: EncoderConfig, space: Space) -> Params:
+    params, outs = {}, (space.shape[-1], *config.channels)
+    for n, (size, channels, blocks) in enumerate(zip(config.filters, config.channels, config.blocks, strict=True)):
+        keys = jax.random.split(jax.random.fold_in(key, n), 2 * blocks + 1)
+        stage = {"up": init_unconv(keys[0], size, config.strides[n], channels, outs[n])}
+        for block in range(2 * blocks):
+            stage[f"conv_{block}"] = encoder.init_conv(keys[block + 1], size, channels, channels)
+        params[f"stage_{n}"] = stage
+    return params
+
+
+def unresnet(params: Params, config: EncoderConfig, space: Space, x_hwc: Array) -> Array:
+    for n in reversed(range(len(config.channels))):
+        stage, size = params[f"stage_{n}"], config.filters[n]
+        for block in range(config.blocks[n]):
+            x_hwc = encoder.residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
+        x_hwc = unconv(stage["up"], jax.nn.relu(x_hwc), size, config.strides[n])
+    return x_hwc[: space.shape[0], : space.shape[1]]
+
+
+def say_words(params: Params, y_d: Array, length: int) -> Array:
+    """Logits [L, V]: the LSTM is given what it is to say, and says it word by word."""
+    start_d = linear(params["start"], y_d)
+    nothing_d = jnp.zeros_like(start_d)
+
+    def body(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], Array]:
+        carry = encoder.lstm_cell(params["lstm"], carry, start_d)
+        return carry, carry[0]
+
+    _, hidden_ld = jax.lax.scan(body, (nothing_d, nothing_d), None, length=length, unroll=min(4, length))
+    return linear(params["word"], hidden_ld)

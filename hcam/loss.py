@@ -1,0 +1,122 @@
+"""V-trace, baseline, entropy and reconstruction: named losses, one number per step, and their weighted mean."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from hcam.agent import Agent, Inputs
+from hcam.memory.types import Array, Params
+from hcam.rollout import Steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """Weights and constants (appendix A.2, table of hyper-parameters; the values are HCAM's in Ballet)."""
+
+    discount: float = 0.99  # the paper does not say
+    policy: float = 0.1  # "V-trace loss weight"
+    baseline: float = 1.0  # "V-trace baseline weight"
+    entropy: float = 1e-3  # "entropy weight"
+    reconstruction: float = 1.0  # "recon. loss weight", of image and language alike
+    max_rho: float = 1.0  # V-trace clips importance weights here (Espeholt et al. 2018)
+    max_c: float = 1.0
+    trace: float = 1.0  # lambda: 1 is V-trace as published
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.discount < 1:
+            raise ValueError(f"discount must be at least 0 and below 1, but is {self.discount}.")
+        if not 0 <= self.trace <= 1:
+            raise ValueError(f"trace must be from 0 to 1, but is {self.trace}.")
+        for name in ("policy", "baseline", "entropy", "reconstruction", "max_rho", "max_c"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
+
+
+class Vtrace(NamedTuple):
+    target_t: Array  # what the value should be
+    advantage_t: Array  # of the action taken, importance weight included
+
+
+def vtrace(
+    log_rho_t: Array,
+    reward_t: Array,
+    value_t: Array,
+    value_end: Array,
+    ended_t: Array,
+    cut_t: Array,
+    config: LossConfig,
+) -> Vtrace:
+    """V-trace targets of one trajectory (Espeholt et al. 2018, equation 1), for any pattern of episode ends.
+
+    `value_end` is the value of what is seen after the last step. A step that ends an episode (`ended_t`) is followed by
+    nothing. A step at which time was up (`cut_t`) is left out: the return of the steps before it goes on with the value
+    of the observation they led to, and never with the next episode's.
+    """
+    rho_t = jnp.exp(log_rho_t)
+    weight_t = jnp.where(cut_t, 0.0, jnp.minimum(rho_t, config.max_rho))
+    trace_t = jnp.where(cut_t, 0.0, config.trace * jnp.minimum(rho_t, config.max_c))
+    discount_t = jnp.where(ended_t, 0.0, config.discount)
+    value_tp1 = jnp.append(value_t[1:], value_end)
+    delta_t = weight_t * (reward_t + discount_t * value_tp1 - value_t)
+
+    def back(error: Array, step: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        delta, discount, trace = step
+        error = delta + discount * trace * error
+        return error, error
+
+    _, error_t = jax.lax.scan(back, jnp.zeros_like(value_end), (delta_t, discount_t, trace_t), reverse=True)
+    target_t = value_t + error_t
+    target_tp1 = jnp.append(target_t[1:], value_end)
+    advantage_t = weight_t * (reward_t + discount_t * target_tp1 - value_t)
+    return Vtrace(target_t, advantage_t)
+
+
+def per_step(
+    agent: Agent, config: LossConfig, params: Params, memory: Any, steps_t: Steps, after: Inputs
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Losses [T] by name of one environment's unroll, and what else is worth knowing.
+
+    `memory` is the agent's at the first step, `after` what it saw after the last one.
+    """
+    # Encoded apart and joined after: joining the observations would copy every pixel.
+    x_td = jax.vmap(partial(agent.encode, params))(steps_t.inputs)
+    x_td = jnp.concatenate([x_td, agent.encode(params, after)[None]])
+    _, output_t = agent.recall(params, memory, x_td, jnp.append(steps_t.inputs.first, after.first))
+    logits_t, value_t = output_t.logits[:-1], output_t.value[:-1]
+    log_policy_t = jax.nn.log_softmax(logits_t)
+    log_pi_t, log_mu_t = (
+        jnp.take_along_axis(log_t, steps_t.action[:, None], axis=-1)[:, 0]
+        for log_t in (log_policy_t, jax.nn.log_softmax(steps_t.logits))
+    )
+    log_rho_t = jax.lax.stop_gradient(log_pi_t - log_mu_t)
+    values = jax.lax.stop_gradient((value_t, output_t.value[-1]))
+    target_t, advantage_t = vtrace(log_rho_t, steps_t.reward, *values, steps_t.terminated, steps_t.truncated, config)
+    seen = jax.vmap(partial(agent.reconstruction, params))(output_t.y_d[:-1], steps_t.inputs.observation)
+    losses = {
+        "policy": -advantage_t * log_pi_t,
+        "baseline": 0.5 * jnp.square(target_t - value_t),
+        "entropy": (jnp.exp(log_policy_t) * log_policy_t).sum(-1),
+        **seen,
+    }
+    return losses, {"rho": jnp.exp(log_rho_t), "value": value_t, "advantage": advantage_t}
+
+
+def weights(config: LossConfig, losses: dict[str, Array]) -> dict[str, float]:
+    """A weight for every loss: what is not one of the three is a reconstruction."""
+    own = {"policy": config.policy, "baseline": config.baseline, "entropy": config.entropy}
+    return {name: own.get(name, config.reconstruction) for name in losses}
+
+
+def total(
+    agent: Agent, config: LossConfig, params: Params, memory_b: Any, steps_tb: Steps, after_b: Inputs
+) -> tuple[Array, dict[str, Array]]:
+    """The weighted sum of all losses, each a mean over steps and environments; and each by itself, for the log."""
+    one = partial(per_step, agent, config, params)
+    losses_bt, seen_bt = jax.vmap(one, in_axes=(0, 1, 0))(memory_b, steps_tb, after_b)
+    means = {name: loss_bt.mean() for name, loss_bt in losses_bt.items()}
+    weight = weights(config, means)
+    loss = jnp.stack([weight[name] * means[name] for name in means]).sum()
+    return loss, {**means, **{name: value_bt.mean() for name, value_bt in seen_bt.items()}}

@@ -1,0 +1,92 @@
+"""Agent x environment -> experience: the one scan over steps, the one vmap over environments."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from hcam.agent import Agent, Inputs
+from hcam.envs.environment import Environment, Params
+from hcam.memory.types import Array
+from hcam.memory.types import Params as Weights
+
+
+class Life(NamedTuple):
+    """Where one environment and its agent stand: all that goes on from unroll to unroll."""
+
+    env: Any  # the environment's state
+    inputs: Inputs  # what the agent sees next
+    memory: Any
+    ret: Array  # float32, the episode's return so far
+    length: Array  # int32, its steps so far
+
+
+class Steps(NamedTuple):
+    """What happened, a step at a time: [T] for one environment, [T, B] for many."""
+
+    inputs: Inputs
+    action: Array  # int32
+    logits: Array  # [A], of the policy that acted
+    reward: Array
+    terminated: Array
+    truncated: Array
+    episode: "Episode"
+
+
+class Episode(NamedTuple):
+    """Told by the step that ends an episode; zeros otherwise."""
+
+    done: Array  # bool
+    ret: Array  # float32
+    length: Array  # int32
+    level: Array  # int32, which of the levels it was
+    success: Array  # bool
+
+
+def begin(agent: Agent, env: Environment, key: Array, params: Params) -> Life:
+    observation, state = env.reset(key, params)
+    inputs = Inputs(observation, jnp.bool_(True), jnp.int32(0), jnp.float32(0))
+    return Life(state, inputs, agent.init_state(), jnp.float32(0), jnp.int32(0))
+
+
+def act(
+    agent: Agent, env: Environment, weights: Weights, params: Params, greedy: bool, key: Array, life: Life
+) -> tuple[Life, Steps]:
+    """One step of one environment."""
+    key_action, key_step = jax.random.split(key)
+    memory, output = agent.step(weights, life.memory, life.inputs)
+    sampled = jax.random.categorical(key_action, output.logits)
+    action = jnp.argmax(output.logits) if greedy else sampled
+    observation, state, reward, terminated, truncated, info = env.step(key_step, life.env, action, params)
+    done, ret, length = terminated | truncated, life.ret + reward, life.length + 1
+    episode = Episode(
+        done,
+        jnp.where(done, ret, 0.0),
+        jnp.where(done, length, 0),
+        info.get("level", jnp.int32(0)),
+        done & info.get("success", ret > 0),
+    )
+    steps = Steps(life.inputs, action, output.logits, reward, terminated, truncated, episode)
+    inputs = Inputs(observation, done, action, reward)
+    return Life(state, inputs, memory, jnp.where(done, 0.0, ret), jnp.where(done, 0, length)), steps
+
+
+def rollout(
+    agent: Agent,
+    env: Environment,
+    weights: Weights,
+    params: Params,
+    key: Array,
+    lives_b: Life,
+    steps: int,
+    greedy: bool = False,
+) -> tuple[Life, Steps]:
+    """T steps of B environments: the lives that go on, and Steps [T, B]."""
+    batch = lives_b.length.size
+    one = partial(act, agent, env, weights, params, greedy)
+
+    def body(lives_b: Life, t: Array) -> tuple[Life, Steps]:
+        return jax.vmap(one)(jax.random.split(jax.random.fold_in(key, t), batch), lives_b)
+
+    return jax.lax.scan(body, lives_b, jnp.arange(steps))

@@ -82,7 +82,8 @@ class Output(NamedTuple):
     y_d: Array  # what the memory gave: the decoders reconstruct from it
 
 
-class Agent(NamedTuple):
+@dataclass(frozen=True, eq=False)  # hashed by identity, to be a static argument of jax.jit
+class Agent:
     """Pure functions for one environment, like a memory's."""
 
     config: AgentConfig

@@ -57,12 +57,12 @@ def is_image(space: Space) -> bool:
 
 def init(key: Array, config: EncoderConfig, space: Spaces, actions: int, width: int) -> Params:
     named = parts(space)
-    keys = jax.random.split(key, len(named) + 1)
+    *part_keys, key_join = jax.random.split(key, len(named) + 1)
     params: dict[str, Params] = {
-        name: init_part(part_key, config, part) for part_key, (name, part) in zip(keys, named.items(), strict=False)
+        name: init_part(part_key, config, part) for part_key, (name, part) in zip(part_keys, named.items(), strict=True)
     }
     features = sum(features_of(config, part) for part in named.values()) + config.last_action * (actions + 1)
-    return params | {"join": init_linear(keys[-1], features, width, scale=2.0), "norm": init_norm(width)}
+    return params | {"join": init_linear(key_join, features, width, scale=2.0), "norm": init_norm(width)}
 
 
 def encode(

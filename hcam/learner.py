@@ -23,13 +23,21 @@ class LearnerConfig:
     environments: int = 32  # "batch size", appendix A.2
     unroll: int = 64  # "training unroll length", same table
     minibatches: int = 1  # gradient steps per unroll, each on its share of the environments; V-trace corrects the drift
+    epochs: int = 1  # how often each unroll is learned from
 
     def __post_init__(self) -> None:
-        checks.positive(environments=self.environments, unroll=self.unroll, minibatches=self.minibatches)
+        checks.positive(
+            environments=self.environments, unroll=self.unroll, minibatches=self.minibatches, epochs=self.epochs
+        )
         if self.environments % self.minibatches:
             raise ValueError(
                 f"{self.environments} environments cannot be shared out evenly among {self.minibatches} minibatches."
             )
+
+    @property
+    def gradient_steps(self) -> int:
+        """Per unroll."""
+        return self.minibatches * self.epochs
 
 
 class TrainState(NamedTuple):
@@ -72,14 +80,14 @@ class Learner(NamedTuple):
 
         def body(carry: tuple[Params, Any], m: Array) -> tuple[tuple[Params, Any], dict[str, Array]]:
             params, optimiser = carry
-            share = share_of(batch, m, self.config.environments // self.config.minibatches)
+            share = share_of(batch, m % self.config.minibatches, self.config.environments // self.config.minibatches)
             gradient, seen = jax.grad(partial(loss.total, self.agent, self.loss), has_aux=True)(params, *share)
             with jax.numpy_dtype_promotion("standard"):  # optax mixes Python numbers and int32 counters
                 change, optimiser = self.optimiser.update(gradient, optimiser, params)
                 params = optax.apply_updates(params, change)
-            return (params, optimiser), {**seen, "gradient": optax.global_norm(gradient)}
+            return (params, optimiser), {**seen, "gradient": optax.tree.norm(gradient)}
 
-        (params, optimiser), seen_m = jax.lax.scan(body, (params, optimiser), jnp.arange(self.config.minibatches))
+        (params, optimiser), seen_m = jax.lax.scan(body, (params, optimiser), jnp.arange(self.config.gradient_steps))
         means = {name: value_m.mean() for name, value_m in seen_m.items()}
         return params, optimiser, means | {"rho_first": seen_m["rho"][0]}
 

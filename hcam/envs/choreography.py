@@ -39,6 +39,11 @@ DANCES: dict[str, str] = {
     "chevron_down": "7431051514570373",
     "chevron_up": "3075415150134737",
 }
+# Straight lines first: any two frames tell them apart. A level that ends in _of4 has the first four.
+EASIEST_FIRST = (
+    *("up_and_down", "left_and_right", "diagonal_uldr", "diagonal_urdl", "plus_cw", "plus_ccw", "times_cw"),
+    *("times_ccw", "circle_cw", "circle_ccw", "zee", "chevron_down", "chevron_up"),
+)
 SHAPES, COLORS = tuple(sprites.SHAPES), tuple(sprites.COLORS)
 DANCE_STEPS = 16
 PERIOD = DANCE_STEPS - 1  # a dance starts this many frames plus the delay after the one before it
@@ -109,10 +114,10 @@ def parse(name: str) -> Level:
     if not found:
         raise ValueError(
             f"there is no Ballet level {name!r}: a level is {{N}}_delay{{d}}, with N from 1 to {len(HOMES)} dancers "
-            f"and d frames between dances, such as {', '.join(PAPER_LEVELS)}."
+            f"and d frames between dances, such as {', '.join(PAPER_LEVELS)}; an ending such as _of4 leaves only the "
+            f"4 easiest of the {len(DANCES)} dances."
         )
-    known = int(found[3] or len(DANCES))
-    return Level(int(found[1]), int(found[2]), dances=tuple(DANCES)[:known])
+    return Level(int(found[1]), int(found[2]), dances=EASIEST_FIRST[: int(found[3] or len(DANCES))])
 
 
 def choice_time(dancers: Any, delay: Any) -> Any:

@@ -1,0 +1,85 @@
+"""Everything that makes a run, as one frozen dataclass put together from its parts; and presets of it."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+from hcam import envs
+from hcam.agent import AgentConfig
+from hcam.envs.environment import Environment, Params
+from hcam.learner import LearnerConfig
+from hcam.loss import LossConfig
+from hcam.memory import checks
+from hcam.optimiser import OptimiserConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig:
+    task: str = "ballet"  # one of `hcam tasks`
+    levels: tuple[str, ...] = ()  # of which every episode draws one; none: the task's own mixture
+    tile: int | None = None  # Ballet: pixels along a tile's side, 9 (as published), 3 or 1
+
+    def make(self) -> Environment:
+        return envs.make(self.task, **({} if self.tile is None else {"tile": self.tile}))
+
+    def params(self, env: Environment) -> Params:
+        return env.params(*self.levels)
+
+    def names(self, env: Environment) -> tuple[str, ...]:
+        """What the levels are called, in the order in which the environment numbers them."""
+        return self.levels or (env.levels if self.task == "ballet" else env.levels[:1]) or (self.task,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    steps: int = 1_500_000_000  # agent steps in all, over all environments; the paper's Ballet
+    seed: int = 0
+    seeds: int = 1  # agents trained at once, each from scratch, in one program
+    log_every: float = 5.0  # seconds between rows of metrics
+    save_every: float = 120.0  # seconds between checkpoints
+    keep: int = 3  # checkpoints kept besides the best
+    eval_episodes: int = 500  # per level, at the end
+
+    def __post_init__(self) -> None:
+        checks.positive(steps=self.steps, seeds=self.seeds, keep=self.keep, eval_episodes=self.eval_episodes)
+        if not (self.log_every > 0 and self.save_every > 0):
+            raise ValueError(f"log_every and save_every are seconds, but are {self.log_every} and {self.save_every}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    task: TaskConfig = field(default_factory=TaskConfig)
+    agent: AgentConfig = field(default_factory=AgentConfig)
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+
+    @property
+    def steps_per_update(self) -> int:
+        return self.learner.environments * self.learner.unroll
+
+    @property
+    def updates(self) -> int:
+        """Unrolls of the whole run: the steps asked for, rounded up."""
+        return -(-self.run.steps // self.steps_per_update)
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    return dataclasses.asdict(config)
+
+
+def from_json(kind: type, values: dict[str, Any]) -> Any:
+    """The way back from `to_json`: lists become tuples, dicts the dataclasses that they were."""
+    hints = get_type_hints(kind)
+    known = {f.name for f in dataclasses.fields(kind)}
+    if set(values) != known:
+        odd = ", ".join(sorted(set(values) ^ known))
+        raise ValueError(f"this run's config.json has other settings than this version of hcam: {odd}.")
+
+    def back(hint: Any, value: Any) -> Any:
+        if dataclasses.is_dataclass(hint) and isinstance(value, dict):
+            return from_json(hint, value)  # type: ignore[arg-type]
+        return tuple(value) if isinstance(value, list) else value
+
+    return kind(**{name: back(hints[name], value) for name, value in values.items()})

@@ -1,0 +1,117 @@
+"""How good is an agent: fixed seeds, one episode per environment, greedy and sampled, with 95 % intervals."""
+
+from functools import partial
+from math import sqrt
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hcam import rollout
+from hcam.agent import Agent
+from hcam.envs.environment import Environment, Params
+from hcam.memory.types import Array
+from hcam.memory.types import Params as Weights
+from hcam.rollout import Life
+
+STRETCH = 64  # steps between two looks whether all episodes have ended
+PATIENCE = 1_000_000  # steps after which an episode is taken to have no end
+
+
+class Score(NamedTuple):
+    episodes: int
+    success: float  # share of episodes
+    low: float  # 95 % interval of it
+    high: float
+    ret: float  # mean
+    length: float  # mean, in steps
+
+
+class Ended(NamedTuple):
+    """What is known of each environment's first episode."""
+
+    done: Array
+    success: Array
+    ret: Array
+    length: Array
+
+
+def evaluate(
+    agent: Agent,
+    env: Environment,
+    weights: Weights,
+    params: Params,
+    *,
+    episodes: int,
+    seed: int = 0,
+    greedy: bool = True,
+    at_once: int = 128,
+    tell: Any = lambda done, total: None,
+) -> Score:
+    """Every episode counts once, however long it is: an environment that has ended its own waits for the others."""
+    ended: list[Ended] = []
+    for start in range(0, episodes, at_once):
+        count = min(at_once, episodes - start)
+        ended.append(
+            _first_episodes(
+                agent, env, weights, params, greedy, jax.random.fold_in(jax.random.key(seed), start), at_once, count
+            )
+        )
+        tell(start + count, episodes)
+    success, ret, length = (np.concatenate([getattr(part, name) for part in ended]) for name in Ended._fields[1:])
+    low, high = interval(int(success.sum()), episodes)
+    return Score(episodes, float(success.mean()), low, high, float(ret.mean()), float(length.mean()))
+
+
+def _first_episodes(
+    agent: Agent, env: Environment, weights: Weights, params: Params, greedy: bool, key: Array, at_once: int, count: int
+) -> Ended:
+    key_begin, key_play = jax.random.split(key)
+    lives_b = _begin(agent, env, at_once, key_begin, params)
+    none = jnp.zeros(at_once)
+    ended = Ended(none.astype(bool), none.astype(bool), none, none.astype(jnp.int32))
+    for stretch in range(PATIENCE // STRETCH):
+        lives_b, ended = _play(
+            agent, env, greedy, weights, params, jax.random.fold_in(key_play, stretch), lives_b, ended
+        )
+        if ended.done[:count].all():
+            return jax.tree.map(lambda leaf: np.asarray(leaf)[:count], ended)
+    raise ValueError(f"an episode has not ended after {PATIENCE:,} steps: this environment needs a time limit.")
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _begin(agent: Agent, env: Environment, at_once: int, key: Array, params: Params) -> Life:
+    return jax.vmap(lambda key: rollout.begin(agent, env, key, params))(jax.random.split(key, at_once))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=6)
+def _play(
+    agent: Agent,
+    env: Environment,
+    greedy: bool,
+    weights: Weights,
+    params: Params,
+    key: Array,
+    lives_b: Life,
+    ended: Ended,
+) -> tuple[Life, Ended]:
+    lives_b, steps_tb = rollout.rollout(agent, env, weights, params, key, lives_b, STRETCH, greedy)
+    episode = steps_tb.episode
+    now = jnp.argmax(episode.done, axis=0)[None]  # the first end of this stretch
+    fresh = ~ended.done & episode.done.any(axis=0)
+
+    def note(old_b: Array, new_tb: Array) -> Array:
+        return jnp.where(fresh, jnp.take_along_axis(new_tb, now, axis=0)[0], old_b)
+
+    noted = map(note, ended[1:], (episode.success, episode.ret, episode.length))
+    return lives_b, Ended(ended.done | fresh, *noted)
+
+
+def interval(successes: int, episodes: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share: right also near 0 and 1, where the usual one is too narrow."""
+    z = 1.96
+    share = successes / episodes
+    centre = (share + z * z / (2 * episodes)) / (1 + z * z / episodes)
+    half = z * sqrt(share * (1 - share) / episodes + z * z / (4 * episodes**2)) / (1 + z * z / episodes)
+    return max(0.0, centre - half), min(1.0, centre + half)

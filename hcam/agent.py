@@ -1,6 +1,6 @@
 """Encoder, memory and heads as one agent: `step` acts, `unroll` learns, and both give the same."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -64,7 +64,15 @@ class AgentConfig:
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     heads: HeadsConfig = field(default_factory=HeadsConfig)
-    dtype: Literal["float32", "bfloat16"] = "float32"  # of computation; parameters and losses are float32
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"  # of computation; parameters and losses are float32
+
+    def here(self) -> "AgentConfig":
+        """The same, with `auto` decided for this machine: bfloat16 on accelerators, float32 on a CPU."""
+        return self if self.dtype != "auto" else replace(self, dtype=_dtype_here())
+
+
+def _dtype_here() -> Literal["float32", "bfloat16"]:
+    return "float32" if jax.default_backend() == "cpu" else "bfloat16"
 
 
 class Inputs(NamedTuple):
@@ -136,4 +144,5 @@ def make(config: AgentConfig, env: Environment) -> Agent:
     """An agent for what this environment shows and takes."""
     for part in encoder.parts(env.observation_space).values():
         encoder.features_of(config.encoder, part)  # refuses sizes that do not fit
+    config = config.here()
     return Agent(config, make_memory(config.memory.build(config.dtype)), env.observation_space, env.action_space.n)

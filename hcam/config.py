@@ -65,6 +65,15 @@ class Config:
         return -(-self.run.steps // self.steps_per_update)
 
 
+def differences(one: Any, two: Any, path: str = "") -> list[str]:
+    """Where two configurations differ: `agent.memory.width` and the like."""
+    if not dataclasses.is_dataclass(one):
+        return [path] if one != two else []
+    names = [f.name for f in dataclasses.fields(one)]
+    inner = [differences(getattr(one, name), getattr(two, name), f"{path}.{name}".lstrip(".")) for name in names]
+    return [name for part in inner for name in part]
+
+
 def to_json(config: Any) -> dict[str, Any]:
     return dataclasses.asdict(config)
 

@@ -2,18 +2,23 @@
 
 from functools import partial
 from math import sqrt
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam import rollout
+from hcam import checkpoint, rollout
 from hcam.agent import Agent
+from hcam.config import Config, from_json
 from hcam.envs.environment import Environment, Params
+from hcam.folder import read_config
+from hcam.learner import Learner
 from hcam.memory.types import Array
 from hcam.memory.types import Params as Weights
 from hcam.rollout import Life
+from hcam.train import make_learner
 
 STRETCH = 64  # steps between two looks whether all episodes have ended
 PATIENCE = 1_000_000  # steps after which an episode is taken to have no end
@@ -76,7 +81,7 @@ def _first_episodes(
             agent, env, greedy, weights, params, jax.random.fold_in(key_play, stretch), lives_b, ended
         )
         if ended.done[:count].all():
-            return jax.tree.map(lambda leaf: np.asarray(leaf)[:count], ended)
+            return Ended(*(leaf[:count] for leaf in jax.device_get(ended)))
     raise ValueError(f"an episode has not ended after {PATIENCE:,} steps: this environment needs a time limit.")
 
 
@@ -106,6 +111,58 @@ def _play(
 
     noted = map(note, ended[1:], (episode.success, episode.ret, episode.length))
     return lives_b, Ended(ended.done | fresh, *noted)
+
+
+def evaluate_all(
+    agent: Agent,
+    env: Environment,
+    weights_s: Weights,
+    params: dict[str, Params],
+    episodes: int,
+    *,
+    seed: int = 0,
+    tell: Any = lambda done, total: None,
+) -> dict[str, dict[str, dict[str, float]]]:
+    """What stands in eval.json: by way of acting and by level. Several seeds share the episodes among them."""
+    seeds = len(jax.tree.leaves(weights_s)[0])
+    share = -(-episodes // seeds)
+    total, done = 2 * len(params) * seeds, 0
+    results: dict[str, dict[str, dict[str, float]]] = {"greedy": {}, "sampled": {}}
+    for way in results:
+        for level, level_params in params.items():
+            scores = []
+            for s in range(seeds):
+                weights = jax.tree.map(lambda leaf, s=s: leaf[s], weights_s)
+                scores.append(
+                    evaluate(agent, env, weights, level_params, episodes=share, seed=seed + s, greedy=way == "greedy")
+                )
+                done += 1
+                tell(done * share, total * share)
+            results[way][level] = _joined(scores)
+    return results
+
+
+def _joined(scores: list[Score]) -> dict[str, float]:
+    count = sum(score.episodes for score in scores)
+    success, ret, length = (
+        sum(getattr(score, name) * score.episodes for score in scores) / count for name in ("success", "ret", "length")
+    )
+    low, high = interval(round(success * count), count)
+    return {"episodes": count, "success": success, "low": low, "high": high, "return": ret, "length": length}
+
+
+def load(path: Path, best: bool = False) -> tuple[Config, Learner, Weights, dict[str, Any]]:
+    """A run's configuration, its agent and environment, its parameters (seeds first), and when they were saved."""
+    saved = dict(read_config(path))
+    saved.pop("chance", None)
+    config = from_json(Config, saved)
+    learner = make_learner(config)
+    seed_s = jnp.arange(config.run.seeds)
+    like = jax.eval_shape(jax.vmap(lambda seed: learner.agent.init_params(jax.random.key(seed))), seed_s)
+    found = checkpoint.restore(path / "checkpoints", like, name="best" if best else None, prefix="params")
+    if found is None:
+        raise ValueError(f"{path} has no checkpoint yet: train it first, as in `hcam train --resume {path}`.")
+    return config, learner, *found
 
 
 def interval(successes: int, episodes: int) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from hcam.envs.environment import Params as Level
 from hcam.loss import LossConfig
 from hcam.memory import checks
 from hcam.memory.types import Array, Params
+from hcam.metrics import Seen, count
 from hcam.rollout import Life, Steps
 
 
@@ -54,6 +55,7 @@ class Learner(NamedTuple):
     agent: Agent
     env: Environment
     level: Level
+    levels: int  # how many it is a mixture of
     optimiser: optax.GradientTransformation
     config: LearnerConfig
     loss: LossConfig
@@ -65,7 +67,7 @@ class Learner(NamedTuple):
         lives_b = jax.vmap(begin)(jax.random.split(key_env, self.config.environments))
         return TrainState(params, self.optimiser.init(params), lives_b, key_run, jnp.int32(0))
 
-    def update(self, state: TrainState) -> tuple[TrainState, dict[str, Any]]:
+    def update(self, state: TrainState) -> tuple[TrainState, Seen]:
         key = jax.random.fold_in(state.key, state.updates)
         lives_b, steps_tb = rollout.rollout(
             self.agent, self.env, state.params, self.level, key, state.lives_b, self.config.unroll
@@ -73,7 +75,7 @@ class Learner(NamedTuple):
         batch = Batch(state.lives_b.memory, steps_tb, lives_b.inputs)
         params, optimiser, learned = self.learn(state.params, state.optimiser, batch)
         state = TrainState(params, optimiser, lives_b, state.key, state.updates + 1)
-        return state, {"losses": learned, "episodes": steps_tb.episode}
+        return state, Seen(learned, count(steps_tb.episode, self.levels))
 
     def learn(self, params: Params, optimiser: Any, batch: "Batch") -> tuple[Params, Any, dict[str, Array]]:
         """A gradient step per minibatch. Values for the log are means over them."""

@@ -1,83 +1,157 @@
-"""The loop: act and learn, tell, save, until the steps are done; then evaluate."""
+"""The loop: act and learn, tell, save, until the steps are done. Read this first."""
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from hcam import agent, checkpoint, evaluate, optimiser
+from hcam import agent, checkpoint, metrics, optimiser
 from hcam.config import Config
 from hcam.folder import RunFolder
 from hcam.learner import Learner, TrainState
 from hcam.progress import Display
 
 
-class Diverged(ValueError):
+class DivergedError(ValueError):
     """A loss is no longer a number."""
 
 
 def make_learner(config: Config) -> Learner:
-    """Everything that is decided before compilation; what does not fit is refused here."""
+    """Everything that is decided before compilation: what does not fit is refused here."""
     env = config.task.make()
-    gradient_steps = config.updates * config.learner.minibatches
     return Learner(
-        agent.make(config.agent, env),
-        env,
-        config.task.params(env),
-        optimiser.make(config.optimiser, gradient_steps),
-        config.learner,
-        config.loss,
+        agent=agent.make(config.agent, env),
+        env=env,
+        level=config.task.params(env),
+        levels=len(config.task.names(env)),
+        optimiser=optimiser.make(config.optimiser, config.updates * config.learner.gradient_steps),
+        config=config.learner,
+        loss=config.loss,
     )
 
 
-def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence[Any] = ()) -> TrainState:
-    """Trains to the end, or until a signal; a run that was begun goes on where its last whole checkpoint stands."""
-    learner = make_learner(config)
-    levels = config.task.names(learner.env)
+def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence[Any] = ()) -> tuple[TrainState, int]:
+    """Trains to the end or until a signal: where all seeds stand (their axis comes first), and the signal or 0.
 
-    # Begin, or go on: parameters, optimiser, environments, memories, random keys and counters, all or nothing.
-    key_s = jax.vmap(jax.random.key)(jnp.arange(config.run.seeds) + config.run.seed)
-    begin = jax.jit(jax.vmap(learner.init))
-    found = checkpoint.restore(folder.checkpoints, jax.eval_shape(begin, key_s))
-    state_s, about = (begin(key_s), {"seconds": 0.0, "best": -1.0}) if found is None else found
-    if found is not None:
-        folder.rewind(int(about["steps"]))
-        display.say(f"goes on from {about['steps']:,} steps")
+    A run folder that has checkpoints goes on from its last whole one: parameters, optimiser, environments, memories,
+    random keys and counters, so that the run is the same, bit for bit, as if it had never stopped.
+    """
+    learner, levels = make_learner(config), config.task.names(config.task.make())
+    seed_s = jnp.arange(config.run.seeds) + config.run.seed
+    begin = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))
+    found = checkpoint.restore(folder.checkpoints, jax.eval_shape(begin, seed_s))
+    state_s, about = found or (begin(seed_s), {"steps": 0, "seconds": 0.0, "best": -1.0})
+    folder.rewind(about["steps"])
+    if found:
+        display.say(f"going on from {about['steps']:,} steps")
 
     display.compiling()
     update = jax.jit(jax.vmap(learner.update), donate_argnums=0).lower(state_s).compile()
+    rate_of = optimiser.learning_rate(config.optimiser, config.updates * config.learner.gradient_steps)
+
     done, clock = int(state_s.updates[0]), Clock(about["seconds"])
-    pending: list[Any] = []
-    with signals() as stop:
-        while done < config.updates and not stop:
+    pending: list[Any] = []  # told by updates that nobody has looked at yet
+    unsaved: list[Any] = []  # told since the last checkpoint
+    with signals() as stopped:
+        while done < config.updates and not stopped:
             # Act and learn.
             state_s, seen_s = update(state_s)
             pending.append(seen_s)
             done += 1
 
-            # Tell. Waiting for the device only here keeps it busy.
-            last = done == config.updates or bool(stop)
-            if not (last or clock.due("log", config.run.log_every) or len(pending) >= 256):
+            # Tell. The device is waited for only here.
+            last = done == config.updates or bool(stopped)
+            if not (last or len(pending) == 1024 or clock.due("log", config.run.log_every)):
                 continue
-            row = summary(config, levels, done, clock, jax.device_get(pending))
-            check_finite(row, pending, done, config, folder)
-            pending.clear()
+            pending = jax.device_get(pending)
+            refuse_nan(pending, done, config, folder, about)
+            seen_s = metrics.add(pending)
+            row = metrics.row(
+                seen_s,
+                levels,
+                update=done,
+                steps=done * config.steps_per_update,
+                seconds=clock.seconds,
+                rate=len(pending) * config.steps_per_update / clock.lap("log"),
+                learning_rate=float(rate_of(done * config.learner.gradient_steps)),
+            )
             for write in (folder.append, display.update, *(logger.write for logger in loggers)):
                 write(row)
+            unsaved.append(seen_s)
+            pending = []
 
             # Save.
             if last or clock.due("save", config.run.save_every):
-                about = {
-                    "steps": row["steps"],
-                    "seconds": row["seconds"],
-                    "best": max(about["best"], row["success"] or 0),
-                }
+                score = metrics.row(metrics.add(unsaved), levels)["success"] or 0.0
+                about = {"steps": row["steps"], "seconds": row["seconds"], "best": max(about["best"], score)}
                 checkpoint.save(folder.checkpoints, state_s, done, about, keep=config.run.keep)
-    return state_s
+                if score >= about["best"]:
+                    checkpoint.save_best(folder.checkpoints, {"params": state_s.params}, about | {"success": score})
+                clock.lap("save")
+                unsaved = []
+    if stopped:
+        display.say(f"stopped and saved at {about['steps']:,} steps")
+    return state_s, stopped[0] if stopped else 0
+
+
+def refuse_nan(pending: list[Any], done: int, config: Config, folder: RunFolder, about: dict[str, Any]) -> None:
+    found = metrics.first_not_finite(pending)
+    if found is None:
+        return
+    number, term = found
+    steps = (done - len(pending) + number + 1) * config.steps_per_update
+    where = f"the last good checkpoint is that of {about['steps']:,} steps in {folder.checkpoints}"
+    raise DivergedError(
+        f"{term} is not a number any more at {steps:,} steps: lower --learning-rate or --clip, and start again; "
+        + (where if about["steps"] else "there was no checkpoint yet")
+        + "."
+    )
+
+
+class Clock:
+    """Seconds of training, over all resumes, and since things were last done."""
+
+    def __init__(self, before: float) -> None:
+        self._start = time.monotonic() - before
+        self._laps: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
+
+    def since(self, what: str) -> float:
+        return time.monotonic() - self._laps.setdefault(what, time.monotonic())
+
+    def due(self, what: str, every: float) -> bool:
+        return self.since(what) >= every
+
+    def lap(self, what: str) -> float:
+        seconds, self._laps[what] = max(self.since(what), 1e-9), time.monotonic()
+        return seconds
+
+
+@contextmanager
+def signals() -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM ask the loop to finish its update and save; a second one is not waited for."""
+    caught: list[int] = []
+
+    def note(number: int, _: Any) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    try:
+        before = [signal.signal(kind, note) for kind in kinds]
+    except ValueError:  # not the main thread: whoever started this one gets the signals
+        yield caught
+        return
+    try:
+        yield caught
+    finally:
+        for kind, handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)

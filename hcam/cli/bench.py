@@ -1,11 +1,11 @@
-"""The command line: `hcam COMMAND ...`, each command a function below and its options that function's arguments."""
+"""`hcam bench ...`: measure this machine."""
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
@@ -93,6 +93,47 @@ def bench_env(
     _show_bench("bench env", out, lambda results: [env.show(results)], env.draw)
 
 
+def bench_train(
+    preset: str = "quickstart",
+    task: str = "ballet",
+    memory: str = "hcam",
+    environments: Size = None,
+    minibatches: Size = None,
+    width: Size = None,
+    rounds: int = 5,
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/bench-train"),
+) -> None:
+    """Measure how many steps a second training makes on this machine, and what acting and learning take of it.
+
+    Args:
+        preset: quickstart, fast or paper.
+        task: A task from `hcam tasks`.
+        memory: hcam, trxl, lstm or none.
+        environments: Instead of the preset's.
+        minibatches: Instead of the preset's.
+        width: Of the memory, instead of the preset's.
+        rounds: How often each part is timed; the median counts.
+        out: Where bench.json goes.
+    """
+    from rich.console import Console
+
+    from hcam import presets
+    from hcam.benchmarks import train
+
+    config = presets.preset(preset, task, memory)
+    given = {"environments": environments, "minibatches": minibatches}
+    config = replace(config, learner=replace(config.learner, **{k: v for k, v in given.items() if v is not None}))
+    if width is not None:
+        agent = replace(config.agent, memory=replace(config.agent.memory, width=width))
+        config = replace(config, agent=agent)
+    out.mkdir(parents=True, exist_ok=True)
+    results = train.run(config, rounds)
+    (out / "bench.json").write_text(json.dumps(results, indent=1))
+    console = Console()
+    console.print(train.show(results))
+    console.print(f"{results['device']}, jax {results['jax']}. Numbers: {out}/bench.json")
+
+
 def _say(line: str) -> None:
     print(f"  {line}", file=sys.stderr, flush=True)
 
@@ -109,77 +150,3 @@ def _show_bench(
         console.print(table)
     draw(results, out / "bench.png")
     console.print(f"{results['device']}, jax {results['jax']}. Numbers and figure: {out}/bench.json, {out}/bench.png")
-
-
-def tasks() -> None:
-    """List the tasks and their levels."""
-    from rich.console import Console
-
-    from hcam.show import task_table
-
-    Console().print(task_table())
-
-
-def show(
-    task: tyro.conf.Positional[str] = "ballet",
-    level: Levels = (),
-    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("episode.gif"),
-    policy: Literal["expert", "random"] = "expert",
-    seed: int = 0,
-    fps: int = 10,
-    scale: int = 4,
-) -> None:
-    """Draw an episode: an animation (.gif, .mp4) or a contact sheet (.png), with the instruction on it.
-
-    Args:
-        task: A task from `hcam tasks` that has pictures.
-        level: The level to play, such as 4_delay16; of several, one is drawn.
-        out: The file to write; its ending decides what it is.
-        policy: Who plays: an expert who knows the answer, or chance.
-        seed: Another number, another episode.
-        fps: Frames a second.
-        scale: How many times larger than the agent sees it.
-    """
-    from hcam.show import show
-
-    for line in show(task, level, out, policy, seed, fps, scale):
-        print(line)
-
-
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "tasks": tasks,
-    "show": show,
-    "bench memory": bench_memory,
-    "bench env": bench_env,
-}
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if argv is None else argv)
-    name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
-    if name is None:
-        return _usage(words)
-    try:
-        tyro.cli(COMMANDS[name], args=words[len(name.split()) :], prog=f"hcam {name}")
-    except (ValueError, TypeError, OSError) as error:  # refused input and unwritable folders: the sentence is enough
-        print(f"hcam {name}: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def _usage(words: list[str]) -> int:
-    group = words[0] if words and any(name.split()[0] == words[0] for name in COMMANDS) else ""
-    asked = [word for word in words if word != group] in ([], ["-h"], ["--help"], ["help"])
-    if words[:1] == ["--version"]:
-        from hcam import __version__
-
-        print(f"hcam {__version__}")
-        return 0
-    lines = ["hcam: agents that remember", "", "commands:"]
-    shown = {name: command for name, command in COMMANDS.items() if name.startswith(group)}
-    lines += [f"  hcam {name:<16} {(command.__doc__ or '').splitlines()[0]}" for name, command in shown.items()]
-    lines += ["", "`hcam COMMAND --help` shows a command's options."]
-    if not asked:
-        lines.insert(0, f"hcam: there is no command {' '.join(words)!r}.")
-    print("\n".join(lines), file=sys.stdout if asked else sys.stderr)
-    return 0 if asked else 2

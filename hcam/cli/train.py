@@ -1,0 +1,207 @@
+"""`hcam train` and `hcam eval`."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from hcam.config import Config, differences, from_json, to_json
+from hcam.presets import preset
+
+Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
+Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train an agent that remembers.
+
+    Without options, the quickstart: a small Ballet that two CPU cores learn in minutes. `--preset paper` has the
+    published settings, `--preset fast` a recipe for one GPU. Whatever the preset, every option below can be changed.
+    Ctrl-C saves and stops; `--resume FOLDER` goes on, as if nothing had happened.
+    """
+
+    preset: str = "quickstart"  # quickstart, fast or paper: what the options below start from
+    run: Folder = None  # where the run goes; runs/TASK-MEMORY-NUMBER if not given
+    resume: Folder = None  # a run folder to go on with
+    tensorboard: bool = False  # also write TensorBoard files into the run folder
+    wandb: bool = False  # also log to Weights & Biases
+    config: Config
+
+
+def train(words: Sequence[str]) -> int:
+    """Train an agent that remembers; without options, the quickstart."""
+    args = parse(words)
+    from hcam import progress
+    from hcam.folder import RunFolder, fresh_name
+    from hcam.train import DivergedError, make_learner
+    from hcam.train import train as run
+
+    config = args.config
+    learner = make_learner(config)  # refuses what does not fit, before there is a folder
+    if args.resume:
+        folder = RunFolder.open(args.resume)
+    else:
+        path = args.run or fresh_name(Path("runs"), f"{config.task.task}-{config.agent.memory.memory}")
+        folder = RunFolder.create(path, to_json(config) | {"chance": chances(config, learner.env)})
+    loggers: list[Any] = []
+    with folder, progress.Display(config.run.steps, f"{folder.path}") as display:
+        try:
+            loggers += progress.loggers(folder.path, args.tensorboard, args.wandb, to_json(config))
+            for line in story(config, learner, folder.path):
+                display.say(line)
+            state_s, stopped = run(config, folder, display, loggers)
+            if stopped:
+                display.say(f"go on with: hcam train --resume {folder.path}")
+                return 128 + stopped
+            finish(config, learner, folder.path, state_s.params, display)
+        except DivergedError as error:
+            print(f"hcam train: {error}", file=sys.stderr)
+            return 3
+        finally:
+            for logger in loggers:
+                logger.close()
+    show(folder.path, config)
+    return 0
+
+
+def parse(words: Sequence[str]) -> Train:
+    """Options as changes to a preset, or to the run that is resumed."""
+    words = list(words)
+    task = words.pop(0) if words and not words[0].startswith("-") else value_of(words, "--task") or "ballet"
+    name, memory = value_of(words, "--preset") or "quickstart", value_of(words, "--memory") or "hcam"
+    resume = value_of(words, "--resume")
+    if resume:
+        from hcam.folder import read_config
+
+        saved = dict(read_config(Path(resume)))
+        saved.pop("chance", None)
+        base = from_json(Config, saved)
+    else:
+        base = preset(name, task, memory)
+    default = Train(preset=name, config=base)
+    args: Train = tyro.cli(Train, default=default, args=words, prog="hcam train", config=(tyro.conf.OmitArgPrefixes,))
+    args = replace(args, config=replace(args.config, agent=args.config.agent.here()))
+    if resume:
+        changed = [field for field in differences(base, args.config) if not field.startswith("run.")]
+        changed += [field for field in differences(base, args.config) if field in ("run.seed", "run.seeds")]
+        if changed:
+            raise ValueError(
+                f"a run goes on as it was begun, but {', '.join(changed)} would change: leave it out, or start anew."
+            )
+    return args
+
+
+def value_of(words: Sequence[str], flag: str) -> str | None:
+    """`--flag value` or `--flag=value`."""
+    for number, word in enumerate(words):
+        if word == flag and number + 1 < len(words):
+            return words[number + 1]
+        if word.startswith(flag + "="):
+            return word.removeprefix(flag + "=")
+    return None
+
+
+def chances(config: Config, env: Any) -> dict[str, float]:
+    """What guessing scores, where that is known."""
+    levels = config.task.names(env)
+    if config.task.task == "ballet":
+        return {level: 1 / int(level[0]) for level in levels}
+    return {}
+
+
+def story(config: Config, learner: Any, path: Path) -> list[str]:
+    """What is about to happen, in a few lines."""
+    import jax
+
+    env, memory = learner.env, config.agent.memory
+    weights = jax.eval_shape(learner.agent.init_params, jax.random.key(0))
+    size = sum(leaf.size for leaf in jax.tree.leaves(weights))
+    seen = env.observation_space
+    parts = seen if isinstance(seen, dict) else {"observation": seen}
+    shown = ", ".join(f"{name} {'x'.join(map(str, part.shape))}" for name, part in parts.items())
+    device = jax.devices()[0].device_kind
+    return [
+        f"{config.task.task}: {', '.join(config.task.names(env))}; the agent sees {shown}",
+        f"memory {memory.memory}: {memory.layers} layers, width {memory.width}; {size:,} parameters; on {device}",
+        f"{config.run.steps:,} steps: {config.learner.environments} environments, unrolls of {config.learner.unroll}",
+    ]
+
+
+def finish(config: Config, learner: Any, path: Path, params_s: Any, display: Any) -> None:
+    """The evaluation at the end: every level of the run, greedy and sampled, all seeds together."""
+    from hcam import evaluate as ev
+    from hcam.folder import write_eval
+
+    levels = config.task.names(learner.env)
+    known = config.task.levels or learner.env.levels
+    params = {level: learner.env.params(*((level,) if known else ())) for level in levels}
+    results = ev.evaluate_all(
+        learner.agent, learner.env, params_s, params, config.run.eval_episodes, tell=display.evaluating
+    )
+    write_eval(path, results)
+
+
+def show(path: Path, config: Config) -> None:
+    """The table, the picture, and where to go from here."""
+    from rich.console import Console
+
+    from hcam import report
+
+    report.curve([path], path / "curve.png")
+    Console().print(report.final_table(path))
+    print(f"learning curve: {path / 'curve.png'}")
+    memory = config.agent.memory.memory
+    if config.task.task == "ballet" and memory == "hcam":
+        print("the same agent without memory:  hcam train --memory none")
+    print(f"other levels, longer delays:    hcam eval {path} --level 2_delay16_of4 3_delay5_of4")
+
+
+def evaluate(
+    run: tyro.conf.Positional[Path],
+    level: Levels = (),
+    episodes: int = 500,
+    seed: int = 0,
+    best: bool = False,
+) -> int:
+    """Evaluate a trained agent: success per level with 95 % intervals, greedy and sampled.
+
+    Args:
+        run: A run folder.
+        level: Levels to play, also ones that it was never trained on. Without any, those of its training.
+        episodes: Episodes per level.
+        seed: Other episodes.
+        best: Take the checkpoint that was best in training instead of the last one.
+    """
+    from rich.console import Console
+
+    from hcam import evaluate as ev
+    from hcam.progress import Display
+
+    config, learner, params_s, about = ev.load(run, best)
+    levels = level or config.task.names(learner.env)
+    known = level or config.task.levels or learner.env.levels
+    params = {name: learner.env.params(*((name,) if known else ())) for name in levels}
+    with Display(config.run.steps, f"{run}, {about['steps']:,} steps") as display:
+        results = ev.evaluate_all(
+            learner.agent, learner.env, params_s, params, episodes, seed=seed, tell=display.evaluating
+        )
+    Console().print(table_of(results, f"{run}, {about['steps']:,} steps"))
+    return 0
+
+
+def table_of(results: dict[str, dict[str, dict[str, float]]], title: str) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE)
+    for heading in ("level", "episodes", *results, "mean return", "mean length"):
+        table.add_column(heading, justify="left" if heading == "level" else "right")
+    for level, greedy in results["greedy"].items():
+        ways = [results[way][level] for way in results]
+        cells = [f"{one['success']:.1%} ({one['low']:.1%} to {one['high']:.1%})" for one in ways]
+        table.add_row(level, f"{greedy['episodes']}", *cells, f"{greedy['return']:.3f}", f"{greedy['length']:.1f}")
+    return table

@@ -1,0 +1,71 @@
+"""What a run tells: counted on the device, made into rows of metrics.jsonl on the host."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hcam.memory.types import Array
+from hcam.rollout import Episode
+
+
+class Tally(NamedTuple):
+    """Of the episodes that ended, by level: sums, so that tallies can be added."""
+
+    episodes_l: Array
+    success_l: Array
+    return_l: Array
+    length_l: Array
+
+
+class Seen(NamedTuple):
+    """What one update has to tell."""
+
+    losses: dict[str, Array]  # means over its gradient steps
+    tally: Tally
+
+
+def count(episode_tb: Episode, levels: int) -> Tally:
+    ended_tbl = (episode_tb.level[..., None] == jnp.arange(levels)[None, None]) & episode_tb.done[..., None]
+
+    def total(value_tb: Array) -> Array:
+        return jnp.where(ended_tbl, value_tb.astype(jnp.float32)[..., None], 0.0).sum((0, 1))
+
+    one = jnp.ones_like(episode_tb.ret)
+    return Tally(*map(total, (one, episode_tb.success, episode_tb.ret, episode_tb.length)))
+
+
+def add(seen: list[Any]) -> Any:
+    """Many updates' Seen as one: losses are means, tallies are sums."""
+    losses = jax.tree.map(lambda *values: np.mean(values, axis=0), *[one.losses for one in seen])
+    return Seen(losses, jax.tree.map(lambda *values: np.sum(values, axis=0), *[one.tally for one in seen]))
+
+
+def row(seen_s: Seen, levels: tuple[str, ...], **head: Any) -> dict[str, Any]:
+    """A row of metrics.jsonl: means over the seeds that are trained at once, whose axis comes first."""
+    tally = Tally(*(np.asarray(values).sum(0) for values in seen_s.tally))
+    by_level = {level: _of(tally, np.s_[n : n + 1]) for n, level in enumerate(levels)}
+    whole = _of(tally, np.s_[:])
+    losses = {name: float(np.mean(value)) for name, value in seen_s.losses.items()}
+    told = {**head, "losses": losses, "levels": by_level, "success": whole["success"], "return": whole["return"]}
+    seeds = len(seen_s.tally.episodes_l)
+    if seeds > 1:
+        each = [_of(Tally(*(np.asarray(values)[s] for values in seen_s.tally)), np.s_[:]) for s in range(seeds)]
+        told["seeds"] = [{"success": one["success"], "return": one["return"]} for one in each]
+    return told
+
+
+def _of(tally: Tally, which: Any) -> dict[str, Any]:
+    episodes, *sums = (float(values[which].sum()) for values in tally)
+    means = [value / episodes if episodes else None for value in sums]
+    return {"episodes": int(episodes), **dict(zip(("success", "return", "length"), means, strict=True))}
+
+
+def first_not_finite(seen: list[Any]) -> tuple[int, str] | None:
+    """Which of the updates, and which of its losses, is the first that is no longer a number."""
+    for number, one in enumerate(seen):
+        for name, value in one.losses.items():
+            if not np.isfinite(value).all():
+                return number, name
+    return None

@@ -11,8 +11,8 @@ STAMP := .venv/.filled
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-train: $(STAMP) ## train a memory to recall, and draw what it recalls
-	$(BIN)/python examples/bare_scan.py
+train: $(STAMP) ## train a remembering agent on a small Ballet, while you watch
+	$(BIN)/hcam train
 
 test: lint ## lint, then run the tests on two cores
 	$(BIN)/pytest -n 2
@@ -27,6 +27,8 @@ format: $(STAMP) ## repair style and formatting
 	$(BIN)/ruff format .
 
 bench: $(STAMP) ## measure speed and memory use on this machine
+	$(BIN)/hcam bench env
+	$(BIN)/hcam bench train
 	$(BIN)/hcam bench memory
 
 prove: $(STAMP) ## run the long proofs (tests marked slow), one after another

@@ -47,9 +47,9 @@ class MemoryConfig:
         if self.gated is not None:
             sizes["gated"] = self.gated
         if self.memory == "trxl":
-            return TrXL(**sizes, window=self.window or 320, top_k=self.trxl_top_k)
+            return TrXL(**sizes, window=320 if self.window is None else self.window, top_k=self.trxl_top_k)
         if self.memory == "none":
-            return Local(**sizes, window=self.window or self.chunk)
+            return Local(**sizes, window=self.chunk if self.window is None else self.window)
         chunks: dict[str, Any] = {
             "chunk": self.chunk,
             "slots": self.slots,
@@ -65,6 +65,9 @@ class AgentConfig:
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     heads: HeadsConfig = field(default_factory=HeadsConfig)
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"  # of computation; parameters and losses are float32
+
+    def __post_init__(self) -> None:
+        checks.choice(("auto", "float32", "bfloat16"), dtype=self.dtype)
 
     def here(self) -> "AgentConfig":
         """The same, with `auto` decided for this machine: bfloat16 on accelerators, float32 on a CPU."""
@@ -140,9 +143,17 @@ class Agent:
         return heads.losses(params["decoders"], self.config.encoder, self.space, y_d, observation)
 
 
+# Names of parameters beside an observation's parts, and of losses and what is told with them.
+RESERVED = {"join", "norm", "policy", "baseline", "entropy", "rho", "rho_first", "value", "advantage", "gradient"}
+
+
 def make(config: AgentConfig, env: Environment) -> Agent:
     """An agent for what this environment shows and takes."""
-    for part in encoder.parts(env.observation_space).values():
+    for name, part in encoder.parts(env.observation_space).items():
+        if name in RESERVED:
+            raise ValueError(
+                f"a part of an observation is called {name!r}, which names something else here: rename it."
+            )
         encoder.features_of(config.encoder, part)  # refuses sizes that do not fit
     config = config.here()
     return Agent(config, make_memory(config.memory.build(config.dtype)), env.observation_space, env.action_space.n)

@@ -20,6 +20,8 @@ class TaskConfig:
     tile: int | None = None  # Ballet: pixels along a tile's side, 9 (as published), 3 or 1
 
     def make(self) -> Environment:
+        if self.tile is not None and self.task != "ballet":
+            raise ValueError(f"tile is Ballet's, but the task is {self.task}: leave it out.")
         return envs.make(self.task, **({} if self.tile is None else {"tile": self.tile}))
 
     def params(self, env: Environment) -> Params:

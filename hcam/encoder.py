@@ -32,11 +32,13 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         checks.choice(("cnn", "resnet"), vision=self.vision)
         checks.positive(language=self.language, word=self.word)
+        if not self.channels:
+            raise ValueError("channels must have at least one entry: one per layer.")
         lengths = {"filters": self.filters, "strides": self.strides}
         lengths |= {"blocks": self.blocks} if self.vision == "resnet" else {}
         for name, values in {"channels": self.channels, **lengths}.items():
             checks.positive(**{f"{name}[{n}]": value for n, value in enumerate(values)})
-            if len(values) != len(self.channels) or not values:
+            if len(values) != len(self.channels):
                 raise ValueError(
                     f"{name} has {len(values)} entries, but channels has {len(self.channels)}: one per layer."
                 )

@@ -15,6 +15,7 @@ from hcam.config import Config, from_json
 from hcam.envs.environment import Environment, Params
 from hcam.folder import read_config
 from hcam.learner import Learner
+from hcam.memory import checks
 from hcam.memory.types import Array
 from hcam.memory.types import Params as Weights
 from hcam.rollout import Life
@@ -55,6 +56,7 @@ def evaluate(
     tell: Any = lambda done, total: None,
 ) -> Score:
     """Every episode counts once, however long it is: an environment that has ended its own waits for the others."""
+    checks.positive(episodes=episodes, at_once=at_once)
     ended: list[Ended] = []
     for start in range(0, episodes, at_once):
         count = min(at_once, episodes - start)

@@ -10,6 +10,11 @@ from hcam.memory.types import Array
 from hcam.rollout import Episode
 
 
+# Told beside the losses: importance weights (and those of the first minibatch, which are 1 where acting equals
+# learning), values, advantages, and the norm of the gradient.
+HEALTH = ("rho", "rho_first", "value", "advantage", "gradient")
+
+
 class Tally(NamedTuple):
     """Of the episodes that ended, by level: sums, so that tallies can be added."""
 
@@ -47,8 +52,17 @@ def row(seen_s: Seen, levels: tuple[str, ...], **head: Any) -> dict[str, Any]:
     tally = Tally(*(np.asarray(values).sum(0) for values in seen_s.tally))
     by_level = {level: _of(tally, np.s_[n : n + 1]) for n, level in enumerate(levels)}
     whole = _of(tally, np.s_[:])
-    losses = {name: float(np.mean(value)) for name, value in seen_s.losses.items()}
-    told = {**head, "losses": losses, "levels": by_level, "success": whole["success"], "return": whole["return"]}
+    means = {name: float(np.mean(value)) for name, value in seen_s.losses.items()}
+    losses = {name: mean for name, mean in means.items() if name not in HEALTH}
+    health = {name: mean for name, mean in means.items() if name in HEALTH}
+    told = {
+        **head,
+        "losses": losses,
+        "health": health,
+        "levels": by_level,
+        "success": whole["success"],
+        "return": whole["return"],
+    }
     seeds = len(seen_s.tally.episodes_l)
     if seeds > 1:
         each = [_of(Tally(*(np.asarray(values)[s] for values in seen_s.tally)), np.s_[:]) for s in range(seeds)]

@@ -23,6 +23,9 @@ class OptimiserConfig:
         for name in ("learning_rate", "clip", "warmup", "epsilon"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
+        for name in ("beta_1", "beta_2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, but is {getattr(self, name)}.")
 
 
 def learning_rate(config: OptimiserConfig, updates: int) -> optax.Schedule:

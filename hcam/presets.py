@@ -55,6 +55,8 @@ def paper(task: str, memory: str) -> Config:
     """The paper's settings of a task, with its own column for TrXL and HCAM's for all others."""
     column = PAPER.get(task, PAPER["ballet"])
     own = 1 if memory == "trxl" else 0
+    if None in (column["policy"][own], column["unroll"]):
+        raise ValueError(f"the paper trained no {memory} agent on {task} by reinforcement: it has no settings for it.")
     weights = {name: column[name][own] for name in ("policy", "baseline", "reconstruction")}
     slots = 1 + -(-1024 // column["chunk"])  # "always greater than max episode length // chunk size"
     return Config(

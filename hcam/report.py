@@ -20,7 +20,6 @@ Points = tuple[Numbers, Numbers]  # steps and values
 Line = tuple[str, list["Run"], str | None]  # label, repeats, level
 
 UNLIKE = {"seed", "seeds", "log_every", "save_every", "keep", "eval_episodes"}  # what repeats may differ in
-DIAGNOSTICS = {"rho", "gradient"}  # stand among the losses, but are none
 MOST_PANELS = 8  # levels that get a picture of their own
 FAINT = "#767676"
 
@@ -276,7 +275,7 @@ def _draw_line(axes: Any, curves: Sequence[Points], scale: float, **look: Any) -
 
 def _draw_strip(figure: Any, groups: Sequence[list[Run]], smooth: int) -> None:
     """Return and losses, each on a scale of its own."""
-    names = [name for name in groups[0][0].rows[-1].get("losses") or {} if name not in DIAGNOSTICS][:5]
+    names = list(groups[0][0].rows[-1].get("losses") or {})[:5]
     for axes, name in zip(figure.subplots(1, 1 + len(names), squeeze=False).flat, ["return", *names], strict=True):
         for number, runs in enumerate(groups):
             curves = [points for run in runs for points in overall(run, name, smooth)]

@@ -64,7 +64,7 @@ def act(
         done,
         jnp.where(done, ret, 0.0),
         jnp.where(done, length, 0),
-        info.get("level", jnp.int32(0)),
+        jnp.where(done, info.get("level", jnp.int32(0)), 0),
         done & info.get("success", ret > 0),
     )
     steps = Steps(life.inputs, action, output.logits, reward, terminated, truncated, episode)

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from hcam import agent, checkpoint, metrics, optimiser
 from hcam.config import Config
@@ -56,15 +57,17 @@ def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence
     done, clock = int(state_s.updates[0]), Clock(about["seconds"])
     pending: list[Any] = []  # told by updates that nobody has looked at yet
     unsaved: list[Any] = []  # told since the last checkpoint
+    last = done >= config.updates
     with signals() as stopped:
-        while done < config.updates and not stopped:
+        while not last:
             # Act and learn.
             state_s, seen_s = update(state_s)
             pending.append(seen_s)
             done += 1
 
-            # Tell. The device is waited for only here.
-            last = done == config.updates or bool(stopped)
+            # Tell. The device is waited for only here. A signal that comes after this line is seen an update later:
+            # whatever ends the loop has been told and saved.
+            last = done >= config.updates or bool(stopped)
             if not (last or len(pending) == 1024 or clock.due("log", config.run.log_every)):
                 continue
             pending = jax.device_get(pending)
@@ -86,11 +89,12 @@ def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence
 
             # Save.
             if last or clock.due("save", config.run.save_every):
+                refuse_lost(state_s, row["steps"], folder, about)
                 score = metrics.row(metrics.add(unsaved), levels)["success"] or 0.0
                 about = {"steps": row["steps"], "seconds": row["seconds"], "best": max(about["best"], score)}
-                checkpoint.save(folder.checkpoints, state_s, done, about, keep=config.run.keep)
-                if score >= about["best"]:
+                if score >= about["best"]:  # first: wherever this is killed, there is a best one if there is any
                     checkpoint.save_best(folder.checkpoints, {"params": state_s.params}, about | {"success": score})
+                checkpoint.save(folder.checkpoints, state_s, done, about, keep=config.run.keep)
                 clock.lap("save")
                 unsaved = []
     if stopped:
@@ -99,14 +103,22 @@ def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence
 
 
 def refuse_nan(pending: list[Any], done: int, config: Config, folder: RunFolder, about: dict[str, Any]) -> None:
-    found = metrics.first_not_finite(pending)
-    if found is None:
-        return
-    number, term = found
-    steps = (done - len(pending) + number + 1) * config.steps_per_update
+    if found := metrics.first_not_finite(pending):
+        number, term = found
+        raise diverged(term, (done - len(pending) + number + 1) * config.steps_per_update, folder, about)
+
+
+def refuse_lost(state_s: TrainState, steps: int, folder: RunFolder, about: dict[str, Any]) -> None:
+    """A last gradient step may lose what its own losses do not show yet: that is not to be saved."""
+    learned = jax.tree.leaves((state_s.params, state_s.optimiser))
+    if not all(np.isfinite(leaf).all() for leaf in jax.device_get(learned)):
+        raise diverged("a parameter", steps, folder, about)
+
+
+def diverged(what: str, steps: int, folder: RunFolder, about: dict[str, Any]) -> DivergedError:
     where = f"the last good checkpoint is that of {about['steps']:,} steps in {folder.checkpoints}"
-    raise DivergedError(
-        f"{term} is not a number any more at {steps:,} steps: lower --learning-rate or --clip, and start again; "
+    return DivergedError(
+        f"{what} is not a number any more at {steps:,} steps: lower --learning-rate or --clip, and start again; "
         + (where if about["steps"] else "there was no checkpoint yet")
         + "."
     )
@@ -116,15 +128,16 @@ class Clock:
     """Seconds of training, over all resumes, and since things were last done."""
 
     def __init__(self, before: float) -> None:
-        self._start = time.monotonic() - before
+        self._begin = time.monotonic()
+        self._before = before
         self._laps: dict[str, float] = {}
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self._start
+        return self._before + time.monotonic() - self._begin
 
     def since(self, what: str) -> float:
-        return time.monotonic() - self._laps.setdefault(what, time.monotonic())
+        return time.monotonic() - self._laps.get(what, self._begin)
 
     def due(self, what: str, every: float) -> bool:
         return self.since(what) >= every

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/memory.md", "docs/environments.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/memory.md", "docs/environments.md", "docs/training.md"])
 def test_python_blocks_run(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert blocks

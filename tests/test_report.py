@@ -22,7 +22,8 @@ def make(folder, memory="hcam", seed=0, count=10, levels=LEVELS, evaluated=False
     part = {"episodes": 10, "success": success, "return": success, "length": 44.0}
     row = {
         "seconds": 60.0,
-        "losses": {"policy": -0.01, "image": 0.08, "rho": 1.0},
+        "losses": {"policy": -0.01, "image": 0.08},
+        "health": {"rho": 1.0},
         "success": success,
         "return": success,
     }

@@ -33,6 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads has enough, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:  # nobody wants to see where; training that can be saved does not come here
+        print(f"hcam {name}: stopped.", file=sys.stderr)
+        return 130
     except (ValueError, TypeError, OSError) as error:  # refused input and unwritable folders: the sentence is enough
         print(f"hcam {name}: {error}", file=sys.stderr)
         return 2

@@ -48,35 +48,40 @@ def train(words: Sequence[str]) -> int:
         path = args.run or fresh_name(Path("runs"), f"{config.task.task}-{config.agent.memory.memory}")
         folder = RunFolder.create(path, to_json(config) | {"chance": chances(config, learner.env)})
     loggers: list[Any] = []
-    with folder, progress.Display(config.run.steps, f"{folder.path}") as display:
-        try:
-            loggers += progress.loggers(folder.path, args.tensorboard, args.wandb, to_json(config))
-            for line in story(config, learner, folder.path):
-                display.say(line)
-            state_s, stopped = run(config, folder, display, loggers)
-            if stopped:
-                display.say(f"go on with: hcam train --resume {folder.path}")
-                return 128 + stopped
-            finish(config, learner, folder.path, state_s.params, display)
-        except DivergedError as error:
-            print(f"hcam train: {error}", file=sys.stderr)
-            return 3
-        finally:
-            for logger in loggers:
-                logger.close()
-    show(folder.path, config)
+    try:
+        with folder, progress.Display(config.run.steps, f"{folder.path}") as display:
+            try:
+                loggers += progress.loggers(folder.path, args.tensorboard, args.wandb, to_json(config))
+                for line in story(config, learner, folder.path):
+                    display.say(line)
+                state_s, stopped = run(config, folder, display, loggers)
+                if stopped:
+                    display.say(f"go on with: hcam train --resume {folder.path}")
+                    return 128 + stopped
+                finish(config, learner, folder.path, state_s.params, display)
+            finally:
+                for logger in loggers:
+                    logger.close()
+    except DivergedError as error:  # when the display has said its last line, so that this one is below it
+        print(f"hcam train: {error}", file=sys.stderr)
+        return 3
+    show(folder.path, config, learner.env.levels)
     return 0
 
 
 def parse(words: Sequence[str]) -> Train:
     """Options as changes to a preset, or to the run that is resumed."""
     words = list(words)
-    task = words.pop(0) if words and not words[0].startswith("-") else value_of(words, "--task") or "ballet"
+    if words and not words[0].startswith("-"):
+        words.insert(0, "--task")
+    task = value_of(words, "--task") or "ballet"
     name, memory = value_of(words, "--preset") or "quickstart", value_of(words, "--memory") or "hcam"
     resume = value_of(words, "--resume")
     if resume:
         from hcam.folder import read_config
 
+        if other := [flag for flag in ("--run", "--preset") if value_of(words, flag)]:
+            raise ValueError(f"a run goes on where it is and as it was begun: leave out {' and '.join(other)}.")
         saved = dict(read_config(Path(resume)))
         saved.pop("chance", None)
         base = from_json(Config, saved)
@@ -145,7 +150,7 @@ def finish(config: Config, learner: Any, path: Path, params_s: Any, display: Any
     write_eval(path, results)
 
 
-def show(path: Path, config: Config) -> None:
+def show(path: Path, config: Config, levels: Sequence[str]) -> None:
     """The table, the picture, and where to go from here."""
     from rich.console import Console
 
@@ -154,10 +159,14 @@ def show(path: Path, config: Config) -> None:
     report.curve([path], path / "curve.png")
     Console().print(report.final_table(path))
     print(f"learning curve: {path / 'curve.png'}")
-    memory = config.agent.memory.memory
-    if config.task.task == "ballet" and memory == "hcam":
+    ballet = config.task.task == "ballet"
+    if ballet and config.agent.memory.memory == "hcam":
         print("the same agent without memory:  hcam train --memory none")
-    print(f"other levels, longer delays:    hcam eval {path} --level 2_delay16_of4 3_delay5_of4")
+    others = (
+        ("2_delay16_of4", "3_delay5_of4") if ballet else [name for name in levels if name not in config.task.levels]
+    )
+    if others:
+        print(f"other levels, longer delays:    hcam eval {path} --level {' '.join(others)}")
 
 
 def evaluate(

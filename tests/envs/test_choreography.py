@@ -8,6 +8,7 @@ from hcam.envs.choreography import (
     ABSENT,
     COLORS,
     DANCES,
+    EASIEST_FIRST,
     HOMES,
     PATHS,
     PLACES,
@@ -94,6 +95,15 @@ def test_only_the_dances_of_the_level_occur():
     episode = drawn(Level(2, 4, dances=dances), count=300)
     present = np.asarray(episode.order_p) != ABSENT
     assert set(np.asarray(episode.dance_p)[present]) == {tuple(DANCES).index(dance) for dance in dances}
+
+
+def test_a_level_may_leave_only_the_easiest_dances():
+    assert parse("2_delay5_of4").dances == ("up_and_down", "left_and_right", "diagonal_uldr", "diagonal_urdl")
+    assert parse("2_delay5_of13") == Level(2, 5, dances=EASIEST_FIRST)
+    assert set(EASIEST_FIRST) == set(DANCES)
+    assert set(parse("2_delay5").dances) == set(DANCES)
+    with pytest.raises(ValueError, match="2 dancers need as many different dances, but have 1"):
+        parse("2_delay5_of1")
 
 
 def test_description_round_trip():

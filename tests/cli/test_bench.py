@@ -1,0 +1,88 @@
+import json
+
+import pytest
+
+from hcam.benchmarks import memory
+from hcam.benchmarks import train as bench_train
+from hcam.cli import main
+from tests.benchmarks.test_figure import results
+from tests.benchmarks.test_train import results as train_results
+
+
+def test_bench_memory_writes_numbers_and_figure_and_redraws(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(memory, "run", lambda sizes, lengths, rounds, say: results())
+    assert main(["bench", "memory", "--out", str(tmp_path / "a"), "--heads", "2", "--top-k", "2"]) == 0
+    assert json.loads((tmp_path / "a" / "bench.json").read_text())["device"] == "abacus"
+    (tmp_path / "a" / "bench.png").unlink()
+    assert main(["bench", "memory", "--out", str(tmp_path / "a"), "--redraw"]) == 0
+    assert (tmp_path / "a" / "bench.png").exists()
+    assert "abacus" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--redraw", "--out", "nowhere"], "there is no bench.json in nowhere"),
+        (["--width", "33", "--heads", "1"], "width 33 is odd"),
+        (["--heads", "3"], "not divisible by heads 3"),
+        (["--lengths", "64"], "every length must hold top-k chunks"),
+        (["--rounds", "0"], "rounds must be a whole number of at least 1"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, sentence, capsys):
+    assert main(["bench", "memory", *words]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("hcam bench memory: ")
+    assert err.count("\n") == 1
+    assert sentence in err
+
+
+def test_bench_env_measures_and_redraws(tmp_path, capsys):
+    words = ["bench", "env", "ballet", "--level", "1_delay1", "--out", str(tmp_path)]
+    assert main([*words, "--batch", "1", "2", "--steps", "2", "--rounds", "1"]) == 0
+    assert [entry["batch"] for entry in json.loads((tmp_path / "bench.json").read_text())["rates"]] == [1, 2]
+    (tmp_path / "bench.png").unlink()
+    assert main([*words, "--redraw"]) == 0
+    assert (tmp_path / "bench.png").exists()
+    assert "steps a second" in capsys.readouterr().out
+
+
+def test_unwritable_folder_is_refused_before_measuring(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(memory, "run", lambda *args, **options: pytest.fail("measured first"))
+    (tmp_path / "file").touch()
+    assert main(["bench", "memory", "--out", str(tmp_path / "file" / "inside")]) == 2
+    assert "file" in capsys.readouterr().err
+
+
+def test_bench_train_changes_the_preset_and_prints_shares(tmp_path, capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr(bench_train, "run", lambda config, rounds: (asked.append((config, rounds)), train_results())[1])
+    words = ["--task", "echo", "--memory", "lstm", "--environments", "6", "--minibatches", "3", "--width", "16"]
+    assert main(["bench", "train", *words, "--rounds", "2", "--out", str(tmp_path / "new")]) == 0
+    ((config, rounds),) = asked
+    assert rounds == 2
+    assert (config.task.task, config.agent.memory.memory, config.agent.memory.width) == ("echo", "lstm", 16)
+    assert (config.learner.environments, config.learner.minibatches) == (6, 3)
+    assert json.loads((tmp_path / "new" / "bench.json").read_text()) == train_results()
+    out = capsys.readouterr().out
+    assert "25%" in out
+    assert f"{tmp_path / 'new'}/bench.json" in out.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--preset", "papper"], "papper"),
+        (["--memory", "lsmt"], "lsmt"),
+        (["--task", "waltz"], "no task 'waltz'"),
+        (["--width", "33"], "width 33"),
+        (["--minibatches", "5"], "cannot be shared out evenly among 5 minibatches"),
+        (["--rounds", "0"], "rounds must be a whole number of at least 1"),
+    ],
+)
+def test_bench_train_refuses_in_one_sentence(words, sentence, tmp_path, capsys):
+    assert main(["bench", "train", "--out", str(tmp_path), *words]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("hcam bench train: ")
+    assert err.count("\n") == 1
+    assert sentence in err

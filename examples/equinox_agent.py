@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax  # type: ignore[import-untyped]
+import optax
 from first_symbol import FirstSymbol, State  # type: ignore[import-not-found]  # found beside this script
 
 from hcam import memory

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import optax  # type: ignore[import-untyped]
+import optax
 from first_symbol import FirstSymbol, State  # type: ignore[import-not-found]  # found beside this script
 
 from hcam.adapters.flax import Memory

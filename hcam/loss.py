@@ -47,6 +47,7 @@ def vtrace(
     value_end: Array,
     ended_t: Array,
     cut_t: Array,
+    *,
     config: LossConfig,
 ) -> Vtrace:
     """V-trace targets of one trajectory (Espeholt et al. 2018, equation 1), for any pattern of episode ends.
@@ -93,7 +94,9 @@ def per_step(
     )
     log_rho_t = jax.lax.stop_gradient(log_pi_t - log_mu_t)
     values = jax.lax.stop_gradient((value_t, output_t.value[-1]))
-    target_t, advantage_t = vtrace(log_rho_t, steps_t.reward, *values, steps_t.terminated, steps_t.truncated, config)
+    target_t, advantage_t = vtrace(
+        log_rho_t, steps_t.reward, *values, steps_t.terminated, steps_t.truncated, config=config
+    )
     seen = jax.vmap(partial(agent.reconstruction, params))(output_t.y_d[:-1], steps_t.inputs.observation)
     losses = {
         "policy": -advantage_t * log_pi_t,

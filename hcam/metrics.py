@@ -9,7 +9,6 @@ import numpy as np
 from hcam.memory.types import Array
 from hcam.rollout import Episode
 
-
 # Told beside the losses: importance weights (and those of the first minibatch, which are 1 where acting equals
 # learning), values, advantages, and the norm of the gradient.
 HEALTH = ("rho", "rho_first", "value", "advantage", "gradient")

@@ -13,6 +13,7 @@ import pytest
 from hcam import agent, envs
 from hcam.agent import AgentConfig, Inputs, MemoryConfig
 from hcam.encoder import EncoderConfig
+from hcam.envs.probes import Echo
 from hcam.envs.spaces import Box
 from hcam.heads import HeadsConfig
 from hcam.memory import HCAM, LSTM, Local, TrXL
@@ -225,7 +226,7 @@ def test_a_dtype_that_is_none_is_refused():
 
 
 def test_a_part_may_not_be_called_like_a_loss():
-    class Odd(type(envs.make("echo"))):
+    class Odd(Echo):
         @property
         def observation_space(self):
             return {"entropy": Box((2,), 0, 1)}

@@ -17,6 +17,7 @@ from hcam.config import to_json
 from hcam.envs.environment import Environment
 from hcam.envs.spaces import Box, Discrete
 from hcam.folder import RunFolder
+from hcam.train import make_learner
 from tests.test_train import compiled_once, tiny
 
 __all__ = ["compiled_once"]  # a fixture
@@ -116,7 +117,7 @@ def test_greedy_takes_the_best_and_sampled_what_it_draws():
 
 def test_guessing_scores_what_chance_is():
     found = score(FORGETFUL, FIRST, "blanks2", episodes=2000)
-    assert abs(found.success - FIRST.chance()) < 4 * sqrt(0.25 * 0.75 / 2000)
+    assert abs(found.success - 0.25) < 4 * sqrt(0.25 * 0.75 / 2000)
     assert found.length == 4
 
 
@@ -181,10 +182,9 @@ def test_all_levels_both_ways_and_seeds_together():
     weights_s = jnp.zeros((3, 4))
     levels = {name: FIRST.params(name) for name in ("blanks0", "blanks7")}  # nobody trained on either
     found = ev.evaluate_all(PERFECT, FIRST, weights_s, levels, 10, tell=lambda *args: told.append(args))
-    assert {way: list(part) for way, part in found.items()} == dict.fromkeys(
-        ("greedy", "sampled"), ["blanks0", "blanks7"]
-    )
+    assert list(found) == ["greedy", "sampled"]
     for part in found.values():
+        assert list(part) == ["blanks0", "blanks7"]
         for level, length in (("blanks0", 2.0), ("blanks7", 9.0)):
             low, high = ev.interval(12, 12)
             assert part[level] == {
@@ -215,7 +215,7 @@ def test_seeds_are_joined_by_their_own_weights():
 def test_a_run_is_read_with_its_own_settings(tmp_path: Path):
     config = tiny(seeds=2)
     with RunFolder.create(tmp_path / "run", to_json(config) | {"chance": {"blanks2": 0.25}}) as folder:
-        learner = ev.make_learner(config)
+        learner = make_learner(config)
         with jax.debug_key_reuse(False):
             like = jax.eval_shape(jax.vmap(lambda seed: learner.agent.init_params(jax.random.key(seed))), jnp.arange(2))
         fill = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 0.5, leaf.dtype), like)
@@ -239,5 +239,5 @@ def test_a_run_without_a_checkpoint_says_so(tmp_path: Path, best: bool):
 
 
 def test_what_is_no_run_folder_says_so(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match="is no run folder: it has no config.json"):
+    with pytest.raises(FileNotFoundError, match=r"is no run folder: it has no config\.json"):
         ev.load(tmp_path)

@@ -1,6 +1,7 @@
 """The whole update on probes with known answers: each finds the value or the policy that is the right one."""
 
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -103,7 +104,9 @@ def test_the_first_minibatch_is_on_policy():
 
 
 def test_minibatches_share_out_the_environments():
-    batch = Batch({"m": jnp.arange(8)}, {"s": jnp.arange(24).reshape(3, 8)}, {"a": jnp.arange(8)})
+    steps: Any = {"s": jnp.arange(24).reshape(3, 8)}
+    after: Any = {"a": jnp.arange(8)}
+    batch = Batch({"m": jnp.arange(8)}, steps, after)
     shares = [share_of(batch, jnp.int32(m), 4) for m in range(2)]
     for part, axis in (("memory_b", 0), ("steps_tb", 1), ("after_b", 0)):
         joined = [jax.tree.leaves(getattr(share, part))[0] for share in shares]

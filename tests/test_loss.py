@@ -1,5 +1,7 @@
 """V-trace by hand and by a slow loop; every loss term on a small worked example."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,9 +20,9 @@ from hcam.rollout import Episode, Steps
 
 def trace(log_rho, reward, value, value_end, ended=None, cut=None, **config):
     no = [False] * len(reward)
-    flags = (jnp.array(no if flag is None else flag) for flag in (ended, cut))
-    numbers = (jnp.array(part, jnp.float32) for part in (log_rho, reward, value, value_end))
-    return vtrace(*numbers, *flags, LossConfig(**config))
+    flags = [jnp.array(no if flag is None else flag) for flag in (ended, cut)]
+    numbers: list[Any] = [jnp.array(part, jnp.float32) for part in (log_rho, reward, value, value_end)]
+    return vtrace(*numbers, *flags, config=LossConfig(**config))
 
 
 def test_on_policy_vtrace_is_the_discounted_return():
@@ -85,9 +87,8 @@ def test_vtrace_equals_the_slow_loop(seed, constants):
     ended = rng.random(steps) < 0.2
     cut = (rng.random(steps) < 0.2) & ~ended
     config = LossConfig(discount=0.9, max_rho=constants[0], max_c=constants[1], trace=constants[2])
-    found = vtrace(
-        *map(jnp.asarray, (log_rho, reward, value)), jnp.float32(1.5), jnp.asarray(ended), jnp.asarray(cut), config
-    )
+    arrays = [jnp.asarray(part) for part in (log_rho, reward, value, np.float32(1.5), ended, cut)]
+    found = vtrace(*arrays, config=config)
     for one, two in zip(found, slow_vtrace(log_rho, reward, value, 1.5, ended, cut, config), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
 

@@ -29,10 +29,9 @@ from hcam.learner import TrainState
 from hcam.metrics import Seen, Tally
 from hcam.progress import Display
 
-TINY = (
-    "first_symbol --levels blanks2 --environments 4 --unroll 8 --minibatches 2 --width 8 --layers 1 --heads 2 "
-    "--chunk 2 --slots 2 --top-k 1 --mlp 1 --hidden 8 --schedule constant --eval-episodes 8"
-).split()
+TINY = ["first_symbol", "--levels", "blanks2", "--schedule", "constant", "--eval-episodes", "8"]
+TINY += ["--environments", "4", "--unroll", "8", "--minibatches", "2", "--hidden", "8", "--mlp", "1"]
+TINY += ["--width", "8", "--layers", "1", "--heads", "2", "--chunk", "2", "--slots", "2", "--top-k", "1"]
 UPDATES, STEPS = 30, 32  # updates of a run, steps of an update
 SELDOM, ALWAYS = 1e6, 1e-9  # seconds between checkpoints or rows
 
@@ -126,12 +125,13 @@ def test_rows_have_what_reports_read(whole: Told):
     assert [row["update"] for row in whole.rows] == list(range(1, UPDATES + 1))
     assert [row["steps"] for row in whole.rows] == [STEPS * n for n in range(1, UPDATES + 1)]
     seconds = [row["seconds"] for row in whole.rows]
-    assert 0 < seconds[0]
+    assert seconds[0] > 0
     assert seconds == sorted(set(seconds))
     for row in whole.rows:
         assert row["rate"] > 0
         assert row["learning_rate"] == pytest.approx(1e-3)
-        assert {"policy", "baseline", "entropy", "observation", "rho", "gradient"} <= set(row["losses"])
+        assert set(row["losses"]) == {"policy", "baseline", "entropy", "observation"}
+        assert {"rho", "gradient"} <= set(row["health"])
         assert set(row["levels"]) == {"blanks2"}
         level = row["levels"]["blanks2"]
         assert row["success"] == level["success"]
@@ -178,15 +178,17 @@ def test_the_best_holds_parameters_only(whole: Told):
 
 def test_each_of_several_seeds_is_the_run_it_would_be_alone(whole: Told, tmp_path: Path):
     """Not bit for bit, as sums are taken in another order; and Adam makes much of little, so only a few updates."""
-    few = {"steps": 3 * STEPS, "save_every": SELDOM}
+    few = {"steps": 3 * STEPS, "save_every": ALWAYS}
     both = run(tiny(seeds=2, **few), tmp_path / "both")
     alone = [run(tiny(seed=seed, **few), tmp_path / f"{seed}") for seed in (0, 1)]
     assert [row["losses"] for row in alone[0].rows] == [row["losses"] for row in whole.rows[:3]]
     for s, one in enumerate(alone):
-        pairs = zip(jax.tree.leaves(both.state_s.params), jax.tree.leaves(one.state_s.params), strict=True)
-        for joint, single in pairs:
-            np.testing.assert_allclose(joint[s], single[0], rtol=0, atol=1e-5)
-    assert not np.allclose(*(jax.tree.leaves(one.state_s.params)[0] for one in alone), atol=1e-2)
+        for update, most in ((1, 1e-5), (3, 2e-4)):
+            joint, single = (arrays(told.path / "checkpoints" / f"{update:012d}.safetensors") for told in (both, one))
+            for name in [name for name in joint if name.startswith("params")]:
+                np.testing.assert_allclose(joint[name][s], single[name][0], rtol=0, atol=most, err_msg=name)
+    zero, first = (jax.tree.leaves(one.state_s.params["memory"]) for one in alone)
+    assert not all(np.allclose(a, b, atol=1e-2) for a, b in zip(zero, first, strict=True))
     for number, row in enumerate(both.rows):
         assert [seed["success"] for seed in row["seeds"]] == [one.rows[number]["success"] for one in alone]
         counts = [one.rows[number]["levels"]["blanks2"]["episodes"] for one in alone]
@@ -253,7 +255,8 @@ class Idle(NamedTuple):
 
     def init(self, key: jax.Array) -> TrainState:
         params = {"w": jax.random.uniform(key, (2,))}
-        return TrainState(params, {"m": jnp.zeros(2)}, {"x": jnp.zeros(3)}, jax.random.key(7), jnp.int32(0))
+        lives_b: Any = {"x": jnp.zeros(3)}
+        return TrainState(params, {"m": jnp.zeros(2)}, lives_b, jax.random.key(7), jnp.int32(0))
 
     def update(self, state: TrainState) -> tuple[TrainState, Seen]:
         done = state.updates + 1
@@ -329,7 +332,12 @@ def test_rows_come_by_the_clock_and_checkpoints_less_often(tmp_path: Path, idle:
     monkeypatch.setattr(loop, "make_learner", lambda config: Slow())
     saved: list[int] = []
     save = checkpoint.save
-    monkeypatch.setattr(checkpoint, "save", lambda *args, **options: (saved.append(args[2]), save(*args, **options))[1])
+
+    def noted(folder: Path, tree: Any, number: int, *args: Any, **options: Any) -> Path:
+        saved.append(number)
+        return save(folder, tree, number, *args, **options)
+
+    monkeypatch.setattr(checkpoint, "save", noted)
     get = jax.device_get
     monkeypatch.setattr(jax, "device_get", lambda tree: (jax.effects_barrier(), get(tree))[1])
     config = tiny(steps=40 * STEPS, log_every=0.45, save_every=1.75)
@@ -388,8 +396,8 @@ def test_wherever_a_save_ends_there_is_a_best_one_if_there_is_any(
     monkeypatch.setattr(checkpoint, "save", or_die(save))
     monkeypatch.setattr(checkpoint, "save_best", or_die(save_best))
     for _ in range(3):
+        wanted[0] = 1
         with pytest.raises(KeyboardInterrupt):
-            wanted[0] = 1
             run(config, path)
         if list((path / "checkpoints").glob("0*.json")):
             assert (path / "checkpoints" / "best.json").exists()
@@ -400,10 +408,11 @@ def test_wherever_a_save_ends_there_is_a_best_one_if_there_is_any(
 
 
 def test_a_second_signal_is_not_waited_for():
-    with pytest.raises(KeyboardInterrupt), loop.signals() as stopped:
+    with loop.signals() as stopped:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stopped == [signal.SIGTERM]
-        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_outside_the_main_thread_signals_are_left_alone():

@@ -206,11 +206,13 @@ def table_of(results: dict[str, dict[str, dict[str, float]]], title: str) -> Any
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE)
-    for heading in ("level", "episodes", *results, "mean return", "mean length"):
-        table.add_column(heading, justify="left" if heading == "level" else "right")
+    episodes = next(iter(results["greedy"].values()))["episodes"]
+    look: Any = {"title_justify": "left", "box": box.SIMPLE, "padding": (0, 1, 0, 0)}  # for a terminal of 80 columns
+    table = Table(title=f"{title}, {episodes} episodes a level", **look)
+    for heading in ("level", *results, "return", "length"):
+        table.add_column(heading, justify="left" if heading == "level" else "right", no_wrap=True)
     for level, greedy in results["greedy"].items():
         ways = [results[way][level] for way in results]
-        cells = [f"{one['success']:.1%} ({one['low']:.1%} to {one['high']:.1%})" for one in ways]
-        table.add_row(level, f"{greedy['episodes']}", *cells, f"{greedy['return']:.3f}", f"{greedy['length']:.1f}")
+        cells = [f"{one['success']:.1%} ({100 * one['low']:.1f} to {100 * one['high']:.1f})" for one in ways]
+        table.add_row(level, *cells, f"{greedy['return']:.3f}", f"{greedy['length']:.1f}")
     return table

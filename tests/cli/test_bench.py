@@ -56,7 +56,12 @@ def test_unwritable_folder_is_refused_before_measuring(tmp_path, capsys, monkeyp
 
 def test_bench_train_changes_the_preset_and_prints_shares(tmp_path, capsys, monkeypatch):
     asked = []
-    monkeypatch.setattr(bench_train, "run", lambda config, rounds: (asked.append((config, rounds)), train_results())[1])
+
+    def run(config, rounds):
+        asked.append((config, rounds))
+        return train_results()
+
+    monkeypatch.setattr(bench_train, "run", run)
     words = ["--task", "echo", "--memory", "lstm", "--environments", "6", "--minibatches", "3", "--width", "16"]
     assert main(["bench", "train", *words, "--rounds", "2", "--out", str(tmp_path / "new")]) == 0
     ((config, rounds),) = asked

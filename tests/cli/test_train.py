@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from hcam import train as loop
 from hcam.cli import main
-from hcam.cli.train import parse, value_of
+from hcam.cli.train import parse, table_of, value_of
 from hcam.folder import RunFolder, read_metrics
 from tests.test_train import TINY, assert_same_bits, compiled_in, compiled_once, finite, last_of
 
@@ -25,6 +26,7 @@ __all__ = ["compiled_once"]  # a fixture
 
 STEPS = 64_000
 OFTEN = ["--save-every", "0.05", "--log-every", "0.02"]
+SHARE = r" +[\d.]+% \([\d.]+ to [\d.]+\)"
 WORDS = [*TINY, *OFTEN, "--steps", str(STEPS)]
 
 
@@ -111,13 +113,22 @@ def test_a_run_ends_with_a_table_a_picture_and_what_to_do_next(undisturbed: tupl
 
 
 def test_the_next_step_works_as_printed(undisturbed: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]):
-    path, out, _ = undisturbed
+    out = undisturbed[1]
     words = out[out.index("hcam eval") :].split()[1:]
     assert main([*words[:4], "--episodes", "20"]) == 0
-    assert re.search(
-        r"blanks8 +20 +[\d.]+% \([\d.]+% to [\d.]+%\) +[\d.]+% \([\d.]+% to [\d.]+%\) +[\d.]+ +10\.0",
-        capsys.readouterr().out,
-    )
+    out = capsys.readouterr().out
+    assert re.search(rf"blanks8 {SHARE} {SHARE} +[\d.]+ +10\.0", out)
+    assert "20 episodes a level" in " ".join(out.split())
+
+
+def test_the_table_of_eval_fits_a_terminal():
+    part = {"episodes": 500, "success": 1.0, "low": 0.9925, "high": 1.0, "return": 1.0, "length": 1234.5}
+    levels = {"2_delay16_of4": part, "8_delay48": part | {"success": 0.125, "low": 0.1, "high": 0.15}}
+    console = Console(record=True, width=80)
+    console.print(table_of({"greedy": levels, "sampled": levels}, "runs/ballet-hcam-1, 1,500,000,000 steps"))
+    lines = console.export_text().splitlines()
+    assert re.search(rf"2_delay16_of4 {SHARE} {SHARE} +1.000 +1234.5", lines[4])
+    assert "12.5% (10.0 to 15.0)" in lines[5]
 
 
 def test_eval_of_the_best_and_of_the_levels_of_training(
@@ -128,7 +139,7 @@ def test_eval_of_the_best_and_of_the_levels_of_training(
     assert main(["eval", str(path), "--best", "--episodes", "20"]) == 0
     out = capsys.readouterr().out
     assert f"{about['steps']:,} steps" in out.replace("\n", " ")
-    assert re.search(r"blanks2 +20 ", out)
+    assert re.search(rf"blanks2 {SHARE}", out)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +254,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refusal(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """What is said: one line of our own, or the same sentence in tyro's box, where a value was refused as it was read."""
+    """What is said: one line of our own, or the same sentence in tyro's box, for a value refused as it was read."""
     try:
         code = main(["train", *words])
     except SystemExit as exit:

@@ -68,6 +68,13 @@ class RunFolder:
         run.rewind(math.inf)
         return run
 
+    def amend(self, config: Mapping[str, Any]) -> None:
+        """Changes what config.json says, as when a run is to go on for longer; who made it stays."""
+        made = json.loads((self.path / CONFIG).read_bytes())["made_by"]
+        with explained(f"{self.path / CONFIG} cannot be written"):
+            write_file(self.path / CONFIG, as_json({"config": dict(config), "made_by": made}))
+        self.config = read_config(self.path)
+
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"

@@ -310,3 +310,11 @@ def test_fresh_names_count_on(tmp_path: Path):
         (tmp_path / name).mkdir()
     assert fresh_name(tmp_path, "ballet-hcam").name == "ballet-hcam-11"
     assert fresh_name(tmp_path, "ballet.hcam").name == "ballet.hcam-1"
+
+
+def test_a_run_may_be_told_to_go_on_for_longer(tmp_path: Path):
+    with RunFolder.create(tmp_path / "run", {"steps": 10, "width": 3}) as run:
+        made = json.loads((tmp_path / "run" / "config.json").read_text())["made_by"]
+        run.amend({"steps": 20, "width": 3})
+        assert run.config == {"steps": 20, "width": 3}
+    assert json.loads((tmp_path / "run" / "config.json").read_text()) == {"config": run.config, "made_by": made}

@@ -44,6 +44,7 @@ def train(words: Sequence[str]) -> int:
     learner = make_learner(config)  # refuses what does not fit, before there is a folder
     if args.resume:
         folder = RunFolder.open(args.resume)
+        folder.amend(folder.config | to_json(config))
     else:
         path = args.run or fresh_name(Path("runs"), f"{config.task.task}-{config.agent.memory.memory}")
         folder = RunFolder.create(path, to_json(config) | {"chance": chances(config, learner.env)})

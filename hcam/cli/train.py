@@ -1,5 +1,6 @@
 """`hcam train` and `hcam eval`."""
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,9 @@ from typing import Annotated, Any
 import tyro
 
 from hcam.config import Config, differences, from_json, to_json
+from hcam.envs.choreography import DANCES
+from hcam.envs.choreography import parse as parse_level
+from hcam.envs.render.sprites import TILE
 from hcam.presets import preset
 
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
@@ -132,9 +136,21 @@ def story(config: Config, learner: Any, path: Path) -> list[str]:
     device = jax.devices()[0].device_kind
     return [
         f"{config.task.task}: {', '.join(config.task.names(env))}; the agent sees {shown}",
+        *reductions(config, env),
         f"memory {memory.memory}: {memory.layers} layers, width {memory.width}; {size:,} parameters; on {device}",
         f"{config.run.steps:,} steps: {config.learner.environments} environments, unrolls of {config.learner.unroll}",
     ]
+
+
+def reductions(config: Config, env: Any) -> list[str]:
+    """In what the task is smaller than the published one."""
+    if config.task.task != "ballet":
+        return []
+    known = {len(parse_level(level).dances) for level in config.task.names(env)}
+    smaller = [f"{max(known)} of {len(DANCES)} dances"] if max(known) < len(DANCES) else []
+    if env.tile != TILE:
+        smaller.append(f"{env.tile} pixel a tile instead of {TILE}")
+    return [f"smaller than the published task: {', '.join(smaller)}"] if smaller else []
 
 
 def finish(config: Config, learner: Any, path: Path, params_s: Any, display: Any) -> None:
@@ -176,6 +192,7 @@ def evaluate(
     episodes: int = 500,
     seed: int = 0,
     best: bool = False,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
 ) -> int:
     """Evaluate a trained agent: success per level with 95 % intervals, greedy and sampled.
 
@@ -185,6 +202,7 @@ def evaluate(
         episodes: Episodes per level.
         seed: Other episodes.
         best: Take the checkpoint that was best in training instead of the last one.
+        out: Also write the numbers to this file, as JSON.
     """
     from rich.console import Console
 
@@ -192,6 +210,8 @@ def evaluate(
     from hcam.progress import Display
 
     config, learner, params_s, about = ev.load(run, best)
+    if out:
+        out.parent.mkdir(parents=True, exist_ok=True)  # before the minutes of playing, not after
     levels = level or config.task.names(learner.env)
     known = level or config.task.levels or learner.env.levels
     params = {name: learner.env.params(*((name,) if known else ())) for name in levels}
@@ -199,6 +219,8 @@ def evaluate(
         results = ev.evaluate_all(
             learner.agent, learner.env, params_s, params, episodes, seed=seed, tell=display.evaluating
         )
+    if out:
+        out.write_text(json.dumps({"run": run.name, "steps": about["steps"], "seed": seed, **results}, indent=1))
     Console().print(table_of(results, f"{run}, {about['steps']:,} steps"))
     return 0
 

@@ -18,8 +18,9 @@ from rich.console import Console
 
 from hcam import train as loop
 from hcam.cli import main
-from hcam.cli.train import parse, table_of, value_of
+from hcam.cli.train import parse, reductions, table_of, value_of
 from hcam.folder import RunFolder, read_metrics
+from hcam.presets import preset
 from tests.test_train import TINY, assert_same_bits, compiled_in, compiled_once, finite, last_of
 
 __all__ = ["compiled_once"]  # a fixture
@@ -132,11 +133,15 @@ def test_the_table_of_eval_fits_a_terminal():
 
 
 def test_eval_of_the_best_and_of_the_levels_of_training(
-    undisturbed: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
+    undisturbed: tuple[Path, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path, _, _ = undisturbed
     about = json.loads((path / "checkpoints" / "best.json").read_text())["about"]
-    assert main(["eval", str(path), "--best", "--episodes", "20"]) == 0
+    written = tmp_path / "new" / "numbers.json"
+    assert main(["eval", str(path), "--best", "--episodes", "20", "--out", str(written)]) == 0
+    numbers = json.loads(written.read_text())
+    assert (numbers["run"], numbers["steps"]) == (path.name, about["steps"])
+    assert numbers["greedy"]["blanks2"]["episodes"] == 20
     out = capsys.readouterr().out
     assert f"{about['steps']:,} steps" in out.replace("\n", " ")
     assert re.search(rf"blanks2 {SHARE}", out)
@@ -428,3 +433,11 @@ def test_runs_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert main(["train", "--levels", "2_delay5_of4", "4_delay2"]) == 3
     config = json.loads((tmp_path / "runs" / "ballet-hcam-1" / "config.json").read_text())["config"]
     assert config["chance"] == {"2_delay5_of4": 0.5, "4_delay2": 0.25}
+
+
+def test_a_smaller_ballet_is_called_smaller():
+    small, published = preset("quickstart"), preset("paper")
+    line = "smaller than the published task: 4 of 13 dances, 1 pixel a tile instead of 9"
+    assert reductions(small, small.task.make()) == [line]
+    assert reductions(published, published.task.make()) == []
+    assert reductions(preset("quickstart", "echo"), None) == []

@@ -54,7 +54,7 @@ def train(words: Sequence[str]) -> int:
         folder = RunFolder.create(path, to_json(config) | {"chance": chances(config, learner.env)})
     loggers: list[Any] = []
     try:
-        with folder, progress.Display(config.run.steps, f"{folder.path}") as display:
+        with folder, progress.Display(config.updates * config.steps_per_update, f"{folder.path}") as display:
             try:
                 loggers += progress.loggers(folder.path, args.tensorboard, args.wandb, to_json(config))
                 for line in story(config, learner, folder.path):

@@ -4,7 +4,21 @@ Importing `hcam` tells Gymnasium, where it is installed, the names of our tasks,
 answers at once, and `hcam.memory` needs only jax.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hcam.pretrained import Trained
+
 __version__ = "0.1.0"
+
+
+def load(source: "str | Path", *, best: bool = False) -> "Trained":
+    """A trained agent: `hcam.load("pretrained:quickstart")`; see `hcam.pretrained`."""
+    from hcam import pretrained
+
+    return pretrained.load(source, best=best)
 
 
 def _register() -> None:

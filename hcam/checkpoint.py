@@ -51,14 +51,14 @@ def save(folder: Path, tree: Any, number: int, about: dict[str, Any], *, keep: i
     checks.positive(keep=keep)
     if number < 0:
         raise ValueError(f"a checkpoint's number must not be negative, but is {number}.")
-    path = _write(folder, f"{number:012d}", tree, about)
+    path = save_as(folder, f"{number:012d}", tree, about)
     _prune(folder, number, keep)
     return path
 
 
 def save_best(folder: Path, tree: Any, about: dict[str, Any]) -> Path:
     """Saves a pytree in the place of the best one so far; `restore(..., name="best")` reads it."""
-    return _write(folder, BEST, tree, about)
+    return save_as(folder, BEST, tree, about)
 
 
 def restore(folder: Path, like: Any, *, name: str | None = None, prefix: str = "") -> tuple[Any, dict[str, Any]] | None:
@@ -91,7 +91,8 @@ def restore(folder: Path, like: Any, *, name: str | None = None, prefix: str = "
     return None
 
 
-def _write(folder: Path, name: str, tree: Any, about: dict[str, Any]) -> Path:
+def save_as(folder: Path, name: str, tree: Any, about: dict[str, Any]) -> Path:
+    """Saves a pytree under any name, in the place of the one that had it; `restore(..., name=...)` reads it."""
     arrays, keys = _pack(tree)
     path = folder / f"{name}.safetensors"
     beside = path.with_suffix(".json")

@@ -2,24 +2,19 @@
 
 from functools import partial
 from math import sqrt
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam import checkpoint, rollout
+from hcam import rollout
 from hcam.agent import Agent
-from hcam.config import Config, from_json
 from hcam.envs.environment import Environment, Params
-from hcam.folder import read_config
-from hcam.learner import Learner
 from hcam.memory import checks
 from hcam.memory.types import Array
 from hcam.memory.types import Params as Weights
 from hcam.rollout import Life
-from hcam.train import make_learner
 
 STRETCH = 64  # steps between two looks whether all episodes have ended
 PATIENCE = 1_000_000  # steps after which an episode is taken to have no end
@@ -151,20 +146,6 @@ def _joined(scores: list[Score]) -> dict[str, float]:
     )
     low, high = interval(round(success * count), count)
     return {"episodes": count, "success": success, "low": low, "high": high, "return": ret, "length": length}
-
-
-def load(path: Path, best: bool = False) -> tuple[Config, Learner, Weights, dict[str, Any]]:
-    """A run's configuration, its agent and environment, its parameters (seeds first), and when they were saved."""
-    saved = dict(read_config(path))
-    saved.pop("chance", None)
-    config = from_json(Config, saved)
-    learner = make_learner(config)
-    seed_s = jnp.arange(config.run.seeds)
-    like = jax.eval_shape(jax.vmap(lambda seed: learner.agent.init_params(jax.random.key(seed))), seed_s)
-    found = checkpoint.restore(path / "checkpoints", like, name="best" if best else None, prefix="params")
-    if found is None:
-        raise ValueError(f"{path} has no checkpoint yet: train it first, as in `hcam train --resume {path}`.")
-    return config, learner, *found
 
 
 def interval(successes: int, episodes: int) -> tuple[float, float]:

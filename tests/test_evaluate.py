@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from math import sqrt
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -10,17 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam import checkpoint, envs
+from hcam import envs
 from hcam import evaluate as ev
 from hcam.agent import Inputs, Output
-from hcam.config import to_json
 from hcam.envs.environment import Environment
 from hcam.envs.spaces import Box, Discrete
-from hcam.folder import RunFolder
-from hcam.train import make_learner
-from tests.test_train import compiled_once, tiny
-
-__all__ = ["compiled_once"]  # a fixture
 
 
 class Scripted:
@@ -207,37 +200,3 @@ def test_seeds_are_joined_by_their_own_weights():
     assert abs(share - (1 + 0.25) / 2) < 4 * sqrt(0.25 * 0.75 / 400) / 2
     joined = found["greedy"]["blanks0"]
     assert (joined["low"], joined["high"]) == ev.interval(round(800 * share), 800)
-
-
-# Reading a run
-
-
-def test_a_run_is_read_with_its_own_settings(tmp_path: Path):
-    config = tiny(seeds=2)
-    with RunFolder.create(tmp_path / "run", to_json(config) | {"chance": {"blanks2": 0.25}}) as folder:
-        learner = make_learner(config)
-        with jax.debug_key_reuse(False):
-            like = jax.eval_shape(jax.vmap(lambda seed: learner.agent.init_params(jax.random.key(seed))), jnp.arange(2))
-        fill = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 0.5, leaf.dtype), like)
-        checkpoint.save(folder.checkpoints, {"params": fill, "rest": jnp.zeros(1)}, 7, {"steps": 224})
-        checkpoint.save_best(folder.checkpoints, {"params": jax.tree.map(lambda x: x + 1, fill)}, {"steps": 32})
-    for best, value, steps in ((False, 0.5, 224), (True, 1.5, 32)):
-        found, again, weights_s, about = ev.load(tmp_path / "run", best)
-        assert found == config
-        assert again.env == learner.env
-        assert about["steps"] == steps
-        for leaf in jax.tree.leaves(weights_s):
-            assert leaf.shape[0] == 2
-            np.testing.assert_array_equal(leaf, value)
-
-
-@pytest.mark.parametrize("best", [False, True])
-def test_a_run_without_a_checkpoint_says_so(tmp_path: Path, best: bool):
-    RunFolder.create(tmp_path / "run", to_json(tiny())).close()
-    with pytest.raises(ValueError, match=r"has no checkpoint yet: train it first, as in `hcam train --resume"):
-        ev.load(tmp_path / "run", best)
-
-
-def test_what_is_no_run_folder_says_so(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match=r"is no run folder: it has no config\.json"):
-        ev.load(tmp_path)

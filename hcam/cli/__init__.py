@@ -7,11 +7,14 @@ from typing import Any
 
 import tyro
 
-from hcam.cli import bench, tasks, train
+from hcam.cli import bench, export, report, tasks, train
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train.train,
     "eval": train.evaluate,
+    "report": report.report,
+    "reproduce": report.reproduce,
+    "export": export.export,
     "tasks": tasks.tasks,
     "show": tasks.show,
     "bench train": bench.bench_train,
@@ -27,8 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _usage(words)
     command, rest = COMMANDS[name], words[len(name.split()) :]
     try:
-        if command is train.train:  # its options depend on the preset that is among them
-            return train.train(rest)
+        if command in (train.train, bench.bench_train):  # their options depend on the preset that is among them
+            return int(command(rest))
         return tyro.cli(command, args=rest, prog=f"hcam {name}") or 0
     except BrokenPipeError:  # whoever reads has enough, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

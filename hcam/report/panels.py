@@ -1,0 +1,96 @@
+"""The pictures of a results page: a panel per level, a line per experiment."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hcam.envs.choreography import parse
+from hcam.progress import finite
+from hcam.report.curves import FAINT
+from hcam.report.results import Outcome, score
+from hcam.report.runs import merged, short, success, window
+
+STYLES = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)))  # besides colours, for those who do not see them
+MARKS = ("greedy evaluation", "the paper's number", "chance")
+
+
+def called(level: str) -> str:
+    known = parse(level)
+    return f"{known.dancers} dances, delay {known.delay}"
+
+
+def draw(outcomes: Sequence[Outcome], levels: Sequence[str], out: Path) -> None:
+    """A row of panels per delay, a column per number of dances. Only experiments that have a run are drawn."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import seaborn as sns
+
+    drawn = [outcome for outcome in outcomes if outcome.runs]
+    ordered = sorted(levels, key=lambda level: (parse(level).delay, parse(level).dancers))
+    rows = len({parse(level).delay for level in levels})
+    columns = -(-len(levels) // rows)
+    lines = {"grid.color": "0.9", "axes.edgecolor": "0.75", "axes.linewidth": 1}
+    sns.set_theme(style="whitegrid", palette="colorblind", font_scale=0.9, rc=lines)
+    figure, grid = plt.subplots(
+        rows, columns, sharex=True, sharey=True, squeeze=False, figsize=(10, 2.75 * rows + 0.9), layout="constrained"
+    )
+    for axes, level in zip(grid.flat, ordered, strict=False):
+        _draw_level(axes, drawn, level)
+    for axes in grid.flat[len(levels) :]:
+        axes.set_axis_off()
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    look: Any = {"loc": "outside upper left", "ncols": 3, "frameon": False, "fontsize": 9}
+    figure.legend([*handles, *_marks(plt)], [*labels, *MARKS], **look)
+    figure.supxlabel("agent steps", fontsize=10)
+    figure.savefig(out, dpi=150)
+    plt.close(figure)
+
+
+def _marks(plt: Any) -> list[Any]:
+    """Grey, since they stand for all experiments."""
+    looks: list[Any] = [{"marker": "o", "ls": ""}, {"marker": "D", "ls": "", "mfc": "none"}, {"ls": ":", "lw": 1.2}]
+    return [plt.Line2D([], [], color=FAINT, ms=6, **look) for look in looks]
+
+
+def _draw_level(axes: Any, outcomes: Sequence[Outcome], level: str) -> None:
+    runs = [run for outcome in outcomes for run in outcome.runs]
+    smooth, end = window(runs), float(max(run.steps for run in runs))
+    gap = end * 0.22 / (len(outcomes) + 1)
+    for number, outcome in enumerate(outcomes):
+        color, style = f"C{number % 10}", STYLES[number % len(STYLES)]
+        curves = [points for run in outcome.runs for points in success(run, level, smooth)]
+        for steps, values in curves if len(curves) > 1 else ():
+            axes.plot(steps, 100 * values, color=color, linewidth=0.7, alpha=0.5)
+        steps, values, _, _ = merged(curves)
+        axes.plot(steps, 100 * values, color=color, linestyle=style, linewidth=2, label=label(outcome))
+        _draw_ends(axes, outcome, level, end + gap * (number + 1), gap / 2, color)
+    axes.axvspan(end + gap / 3, end * 1.22, color="0.95", zorder=0, linewidth=0)  # beside the axis of steps
+    axes.axhline(100 / parse(level).dancers, color=FAINT, linestyle=":", linewidth=1.2, zorder=1)
+    trained = any(level in run.levels for run in runs)
+    axes.set_title(called(level) + ("" if trained else "\n(never trained on)"), fontsize=10)
+    axes.set(ylim=(-2, 104), xlim=(0, end * 1.22))
+    axes.set_yticks(range(0, 101, 25))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f} %")
+    axes.xaxis.set_major_formatter(lambda value, _: short(value))
+    axes.locator_params(axis="x", nbins=4)
+    axes.set_xticks([tick for tick in axes.xaxis.get_major_locator().tick_values(0, end) if tick <= end])
+
+
+def _draw_ends(axes: Any, outcome: Outcome, level: str, x: float, apart: float, color: str) -> None:
+    """How each run ended in evaluation, and what the paper reports, which is no run of ours and looks so."""
+    if reported := outcome.experiment.paper.get(level):
+        axes.plot([x], [reported.mean], "D", color=color, mfc="none", ms=7, mew=1.2)
+    found = [part for run in outcome.runs if (part := score(run, level))]
+    for number, part in enumerate(found):
+        y = part["success"]
+        around = [y if (edge := finite(part.get(what))) is None else edge for what in ("low", "high")]
+        bars = [[100 * abs(y - edge)] for edge in around]
+        beside = x + apart * (number - (len(found) - 1) / 2) / max(1, len(found) - 1)
+        axes.errorbar(beside, 100 * y, bars, fmt="o", color=color, ms=3.5, elinewidth=1.1)
+
+
+def label(outcome: Outcome) -> str:
+    count = sum(run.seeds for run in outcome.runs)
+    return f"{outcome.experiment.title}, {count} seed{'s' * (count > 1)}"

@@ -1,0 +1,104 @@
+from typing import Any
+
+import matplotlib
+import matplotlib.image
+import pytest
+
+from hcam import report
+from tests.report.folders import LEVELS, make
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that `curve` makes, kept for looking at."""
+    import matplotlib.pyplot as plt
+
+    kept: list[Any] = []
+    monkeypatch.setattr(plt, "close", kept.append)
+    yield kept
+    monkeypatch.undo()
+    plt.close("all")
+
+
+def panels(figure):
+    return figure.subfigs[0].axes
+
+
+def labels(figure):
+    return [text.get_text() for text in figure.subfigs[0].legends[0].get_texts()]
+
+
+def test_curve_of_one_run(tmp_path, drawn):
+    chance = {"2_delay16": 0.5, "4_delay16": 0.25}
+    folder = make(tmp_path / "run", count=115, evaluated=True, config={"chance": chance})
+    report.curve([folder], tmp_path / "out.png")
+    assert matplotlib.image.imread(tmp_path / "out.png").shape[:2] == (900, 1500)
+    (figure,) = drawn
+    (axes,) = panels(figure)
+    assert labels(figure) == ["2_delay16", "4_delay16", "8_delay48", "chance"]
+    assert "one seed" in figure.subfigs[0].get_suptitle()
+    assert axes.get_ylim() == (-2, 102)
+    assert max(axes.get_xticks()) <= 11_500_000  # no steps are marked where the evaluation stands
+    dashed = {line.get_ydata()[0] for line in axes.lines if line.get_label() == "chance"}
+    assert dashed == {50, 25}
+    assert len(axes.containers) == 3  # greedy on two levels, sampled on one
+    caption = figure.get_supxlabel()
+    assert "running mean over 2 rows of the log, about 200 k steps" in caption
+    assert "95 % interval" in caption
+    assert [mini.get_title() for mini in figure.subfigs[1].axes] == ["return", "policy loss", "image loss"]
+
+
+def test_curve_of_repeats_has_a_band(tmp_path, drawn):
+    folders = [make(tmp_path / f"r{seed}", seed=seed, success=seed / 10) for seed in range(3)]
+    report.curve(folders, tmp_path / "out.png", title="my title")
+    (axes,) = panels(drawn[0])
+    assert labels(drawn[0]) == list(LEVELS)
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (0, 20)
+    assert axes.lines[0].get_ydata() == pytest.approx(10)
+    assert drawn[0].subfigs[0].get_suptitle() == "my title"
+    assert "lowest to highest" in drawn[0].get_supxlabel()
+    assert "as logged" in drawn[0].get_supxlabel()
+    assert "Circles" not in drawn[0].get_supxlabel()
+
+
+def test_curve_of_seeds_trained_at_once(tmp_path, drawn):
+    seeds = [{"success": 0.4, "return": 0.4}, {"success": 0.6, "return": 0.6}]
+    report.curve([make(tmp_path / "run", levels=("a",), seeds=seeds)], tmp_path / "out.png")
+    band = panels(drawn[0])[0].collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == pytest.approx((40, 60))
+    assert "2 seeds" in drawn[0].subfigs[0].get_suptitle()
+
+
+def test_curve_of_kinds_has_a_panel_for_each_level(tmp_path, drawn):
+    folders = [make(tmp_path / f"h{seed}", seed=seed) for seed in range(2)] + [make(tmp_path / "l", "lstm", count=5)]
+    report.curve(folders, tmp_path / "out.png")
+    assert [axes.get_title() for axes in panels(drawn[0])] == list(LEVELS)
+    assert labels(drawn[0]) == ["hcam, 2 seeds", "lstm, one seed"]
+
+
+def test_curve_of_kinds_with_many_levels_shows_their_mean(tmp_path, drawn):
+    many = tuple(f"a level with a long name, number {n}" for n in range(9))
+    folders = [make(tmp_path / memory, memory, levels=many, evaluated=True) for memory in ("hcam", "lstm")]
+    report.curve(folders, tmp_path / "out.png")
+    assert [axes.get_title() for axes in panels(drawn[0])] == ["all levels"]
+    assert "Circles" not in drawn[0].get_supxlabel()  # there are none
+
+
+@pytest.mark.parametrize("changed", [{"count": 1}, {"levels": ()}, {"success": None}, {"losses": None}])
+def test_curve_of_next_to_nothing(tmp_path, changed):
+    report.curve([make(tmp_path / "run", **changed)], tmp_path / "out.png")
+    assert (tmp_path / "out.png").stat().st_size > 1000
+
+
+def test_levels_that_nobody_learned_have_no_panel(tmp_path, drawn):
+    folders = [make(tmp_path / memory, memory, evaluated=True) for memory in ("hcam", "lstm")]
+    report.curve(folders, tmp_path / "out.png")
+    assert [axes.get_title() for axes in panels(drawn[0])] == list(LEVELS)  # not 8_delay48
+
+
+def test_refusals_say_what_to_do(tmp_path):
+    with pytest.raises(ValueError, match="at least one run folder"):
+        report.curve([], tmp_path / "out.png")
+    with pytest.raises(ValueError, match="at least 1, but is 0"):
+        report.curve([make(tmp_path / "run")], tmp_path / "out.png", smooth=0)

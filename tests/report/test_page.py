@@ -1,0 +1,143 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hcam.experiments import BALLET, find
+from hcam.report.page import PAGE, page, write
+from hcam.report.results import collect
+from tests.report.folders import cut, judge, made
+
+ROOT = Path(__file__).parents[2]
+
+
+def text_of(root):
+    return page(root, collect(root, BALLET))
+
+
+def row(text, title, nth=0):
+    """The cells of the row that begins so."""
+    lines = [line for line in text.splitlines() if re.match(rf"\| (\*\*)?{re.escape(title)}(\*\*)?(<br>| \|)", line)]
+    return [cell.strip() for cell in lines[nth].strip("|").split("|")]
+
+
+def test_the_committed_page_is_what_the_command_makes(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    made_now = text_of(Path("results/ballet"))
+    assert (ROOT / "docs" / PAGE).read_text() == made_now, "run `hcam report ballet`: docs/results.md is not of today."
+
+
+def test_nothing_run_is_said_and_shown(tmp_path):
+    text = text_of(tmp_path / "ballet")
+    assert "**Nothing has been run yet: none of 12 runs." in text
+    for experiment in BALLET:
+        assert row(text, experiment.title)[1:] == ["not run"] * len(experiment.levels)
+        for line in experiment.commands(Path("ballet") / f"{experiment.name}-0", 0):
+            assert line in text
+    assert row(text, "the paper") == [
+        "the paper", "99.8 ± 0.3", "no number", "98.1 ± 3.3", "no number", "no number", "97.2 ± 2.5"
+    ]  # fmt: skip
+    assert "![" not in text
+
+
+def test_several_seeds_and_a_single_one(tmp_path):
+    for seed, share in enumerate((0.9, 0.94, 0.98)):
+        made(tmp_path, "hcam", seed, share, seconds=2400.0 + 600 * seed)
+    made(tmp_path, "trxl", 0, 0.5)
+    text = text_of(tmp_path)
+    cells = row(text, "HCAM")
+    assert cells[0] == "**HCAM**<br>3 seeds, 300 M steps, 40 to 60 minutes each, 83,333 to 125,000 steps/s"
+    assert cells[1:] == ["**94.0** [90.0 to 98.0]"] * 6
+    assert [row(text, f"seed {seed}")[1] for seed in range(3)] == [
+        "90.0 (87.1 to 92.3)", "94.0 (91.6 to 95.8)", "98.0 (96.4 to 98.9)"
+    ]  # fmt: skip
+    cells = row(text, "Gated TransformerXL")
+    assert cells[0] == "**Gated TransformerXL**<br>single seed, 300 M steps, 40 minutes, 125,000 steps/s"
+    assert cells[6] == "**50.0** (45.6 to 54.4)"
+    assert row(text, "LSTM")[1:] == ["not run"] * 6
+    assert row(text, "HCAM, as above")[1] == "**94.0** [90.0 to 98.0]"
+    assert "success in % of 500 evaluation episodes" in text
+    assert "4 of 12 runs done, 8 not run." in text
+    assert "Evaluated with 8 dances, delay 48: HCAM 94.0 %; Gated TransformerXL 50.0 %. Chance is 12.5 %." in text
+
+
+def test_a_number_changes_with_its_folder(tmp_path):
+    folder = made(tmp_path, "hcam-k1", 0, 0.9)
+    before = text_of(tmp_path)
+    assert row(before, "HCAM, top-k 1")[6] == "**90.0** (87.1 to 92.3)"
+    scores = json.loads((folder / "eval.json").read_text())
+    scores["greedy"]["8_delay48"] |= {"success": 0.25, "low": 0.2, "high": 0.3}
+    (folder / "eval.json").write_text(json.dumps(scores))
+    after = text_of(tmp_path)
+    assert row(after, "HCAM, top-k 1")[6] == "**25.0** (20.0 to 30.0)"
+    assert row(after, "HCAM, top-k 1")[5] == row(before, "HCAM, top-k 1")[5]
+
+
+def test_levels_that_were_not_played_are_not_run(tmp_path):
+    folder = made(tmp_path, "hcam-246")
+    (folder / "eval-8.json").unlink()
+    text = text_of(tmp_path)
+    assert row(text, "HCAM, trained on 2, 4 and 6 dances")[7:] == ["not run", "not run"]
+    assert "done: not evaluated on 8_delay16, 8_delay48" in text
+    judge(folder / "eval-later.json", {"8_delay16": 0.9})
+    assert row(text_of(tmp_path), "HCAM, trained on 2, 4 and 6 dances")[7:] == ["**90.0** (87.1 to 92.3)", "not run"]
+    made(tmp_path, "hcam", 0)
+    judge(made(tmp_path, "hcam", 1) / "eval.json", {"2_delay16": 0.8})
+    text = text_of(tmp_path)
+    assert row(text, "HCAM")[1:3] == ["**85.0** [80.0 to 90.0]", "**90.0** [90.0 to 90.0], 1 of 2 runs"]
+    assert row(text, "seed 1")[1:3] == ["80.0 (76.3 to 83.3)", "not run"]
+
+
+def test_half_written_folders_are_named(tmp_path):
+    for name, gone in (("hcam", ["metrics.jsonl", "eval.json"]), ("trxl", ["eval.json"]), ("lstm", [])):
+        folder = made(tmp_path, name)
+        for file in gone:
+            (folder / file).unlink()
+    (tmp_path / "lstm-0" / "eval.json").write_text('{"greedy": {"2_')
+    (tmp_path / "hcam-k1-0").mkdir()
+    text = text_of(tmp_path)
+    assert "**0 of 12 runs done, 4 unfinished, 8 not run.**" in text
+    for title in ("HCAM", "Gated TransformerXL", "LSTM", "HCAM, top-k 1"):
+        assert row(text, title)[1:] == ["unfinished"] * 6
+    folders = [row(text, f"`{tmp_path.name}/{name}`")[1] for name in ("hcam-0", "trxl-0", "lstm-0", "hcam-k1-0")]
+    assert folders[0].startswith("unfinished: it has no metrics.jsonl")
+    assert folders[1:3] == [
+        "unfinished: it was not evaluated",
+        "unfinished: eval.json is damaged: delete it and evaluate again, with `hcam eval`",
+    ]
+    assert folders[3].startswith("unfinished: it has no metrics.jsonl")
+
+
+def test_where_each_number_comes_from(tmp_path):
+    made(tmp_path, "hcam", 5, more=("--environments", "1024", "--steps", "2000"))
+    (tmp_path / "mine").mkdir()
+    text = text_of(tmp_path)
+    assert row(text, f"`{tmp_path.name}/hcam-5`") == [
+        f"`{tmp_path.name}/hcam-5`", "done", "2 k", "40", "1", "H200", "0.1.0", "`0123456789`",
+        "`--environments 1024 --steps 2000`",
+    ]  # fmt: skip
+    assert "belong to no experiment: `mine`." in text
+
+
+def test_the_command_is_that_of_the_run(tmp_path):
+    made(tmp_path, "hcam-k1", more=("--environments", "1024"))
+    assert f"hcam train --preset fast --top-k 1 --environments 1024 --seed 0 --run {tmp_path.name}/" in text_of(
+        tmp_path
+    )
+
+
+@pytest.mark.parametrize("names", [(), ("trxl",), ("hcam-246", "hcam-norec")])
+def test_page_and_pictures_are_written(tmp_path, names):
+    for name in names:
+        made(tmp_path / "ballet", name, 0, cut(find("ballet", name), 0.3))
+    out = tmp_path / "new" / "docs"
+    written = write(tmp_path / "ballet", out)
+    text = (out / PAGE).read_text()
+    assert written[0] == out / PAGE
+    assert [out / name for name in re.findall(r"!\[.*?\]\((.*?)\)", text)] == written[1:]
+    assert all(path.stat().st_size > 10_000 for path in written[1:])
+    expected = {"trxl": "memories", "hcam-246": "246", "hcam-norec": "variants"}
+    assert [path.name for path in written[1:]] == [f"ballet-{expected[name]}.png" for name in names]
+    assert str(tmp_path) not in text
+    assert text_of(tmp_path / "ballet") == text  # the same every time

@@ -2,11 +2,14 @@
 
 import dataclasses
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from hcam import envs
 from hcam.agent import AgentConfig
+from hcam.curriculum import CurriculumConfig
 from hcam.envs.environment import Environment, Params
+from hcam.folder import read_config
 from hcam.learner import LearnerConfig
 from hcam.loss import LossConfig
 from hcam.memory import checks
@@ -55,6 +58,7 @@ class Config:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     @property
@@ -81,12 +85,13 @@ def to_json(config: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type, values: dict[str, Any]) -> Any:
-    """The way back from `to_json`: lists become tuples, dicts the dataclasses that they were."""
+    """The way back from `to_json`: lists become tuples, dicts the dataclasses that they were.
+
+    A setting that is younger than the file has its default, which is how things were before there was the setting.
+    """
     hints = get_type_hints(kind)
-    known = {f.name for f in dataclasses.fields(kind)}
-    if set(values) != known:
-        odd = ", ".join(sorted(set(values) ^ known))
-        raise ValueError(f"this run's config.json has other settings than this version of hcam: {odd}.")
+    if unknown := sorted(set(values) - {f.name for f in dataclasses.fields(kind)}):
+        raise ValueError(f"this run's config.json has settings that this version of hcam lacks: {', '.join(unknown)}.")
 
     def back(hint: Any, value: Any) -> Any:
         if dataclasses.is_dataclass(hint) and isinstance(value, dict):
@@ -94,3 +99,11 @@ def from_json(kind: type, values: dict[str, Any]) -> Any:
         return tuple(value) if isinstance(value, list) else value
 
     return kind(**{name: back(hints[name], value) for name, value in values.items()})
+
+
+def read(folder: Path) -> Config:
+    """What a run was started with, or an exported agent trained with."""
+    saved = dict(read_config(folder))
+    saved.pop("chance", None)  # for figures, no setting
+    config: Config = from_json(Config, saved)
+    return config

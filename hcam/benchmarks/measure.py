@@ -27,7 +27,7 @@ def compile_all(functions: Mapping[str, Callable[..., Any]], *args: Any) -> dict
         try:
             compiled[name] = jax.jit(function).lower(*args).compile()
         except Exception as error:  # a variant that does not fit this device is a result, not a crash
-            compiled[name] = Failed(_reason(error))
+            compiled[name] = Failed(reason(error))
     return compiled
 
 
@@ -43,7 +43,7 @@ def compare(compiled: Mapping[str, Any], *args: Any, rounds: int, seconds: float
             _time(run, args, 1)  # the first call also loads the program
             repeats[name] = max(1, min(100, int(seconds / _time(run, args, 1))))
         except Exception as error:
-            results[name] = Failed(_reason(error))
+            results[name] = Failed(reason(error))
     samples: dict[str, list[float]] = {name: [] for name in repeats}
     for _ in range(rounds):
         for name, repeat in repeats.items():
@@ -69,6 +69,6 @@ def _time(run: Callable[..., Any], args: tuple[Any, ...], repeat: int) -> float:
     return (time.perf_counter() - start) / repeat
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     text = str(error)
     return "out of memory" if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text else text.splitlines()[0][:120]

@@ -1,59 +1,164 @@
-"""`hcam bench train`: agent steps a second, end to end, and how the time is shared between acting and learning."""
+"""`hcam bench train`: agent steps a second, end to end; how acting and learning share the time, and of what it is."""
 
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any, NamedTuple
 
 import jax
 from rich.table import Table
 
 from hcam import __version__, rollout
+from hcam.benchmarks import operations
 from hcam.benchmarks.figure import empty_table
-from hcam.benchmarks.measure import compare, compile_all, device_name
+from hcam.benchmarks.measure import Failed, device_name, reason
+from hcam.benchmarks.profile import profile
 from hcam.config import Config
-from hcam.learner import TrainState
+from hcam.learner import Learner, TrainState
 from hcam.memory import checks
 from hcam.train import make_learner
 
-PARTS = {"update": "whole update", "act": "acting alone"}  # the rest of an update is learning
+PARTS = ("update", "act")  # the rest of an update is learning
+SECONDS = 1.0  # that a part is repeated for in each round
+
+Step = Callable[[TrainState], tuple[TrainState, Any]]
 
 
-def run(config: Config, rounds: int) -> dict[str, Any]:
-    """An update, and its acting compiled alone, timed in turn."""
+class Contender(NamedTuple):
+    """One memory's programs, which go on from the state that they are given, as training does."""
+
+    programs: dict[str, Any]
+    state: TrainState
+    about: dict[str, Any]
+
+
+def run(
+    configs: Mapping[str, Config], rounds: int, watched: bool = False
+) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+    """An update, and its acting alone, of each configuration; all timed in turn, round after round.
+
+    With `watched`, also the operations of an update of each.
+    """
     checks.positive(rounds=rounds)
-    learner = make_learner(config)
-    state = jax.jit(learner.init)(jax.random.key(config.run.seed))
-
-    def acting(state: TrainState) -> Any:
-        life, steps = state.lives_b, config.learner.unroll
-        return rollout.rollout(learner.agent, learner.env, state.params, learner.level, state.key, life, steps)
-
-    costs = compare(compile_all({"update": learner.update, "act": acting}, state), state, rounds=rounds, seconds=0.5)
-    sizes = [leaf.size for leaf in jax.tree.leaves(state.params)]
-    return {
+    contenders = {name: prepare(config) for name, config in configs.items()}
+    ready = {name: one for name, one in contenders.items() if isinstance(one, Contender)}
+    samples: dict[str, dict[str, list[float]]] = {name: {part: [] for part in PARTS} for name in ready}
+    failed = {name: one for name, one in contenders.items() if isinstance(one, Failed)}
+    for _ in range(rounds):
+        for name in list(ready):
+            state = ready[name].state
+            try:
+                for part in PARTS:
+                    state, seconds = timed(ready[name].programs[part], state)
+                    samples[name][part].append(seconds)
+            except Exception as error:  # one that does not fit beside the others is a result, not a crash
+                failed[name] = Failed(reason(error))
+                del ready[name]
+            else:
+                ready[name] = ready[name]._replace(state=state)
+    peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
+    seen = {name: profile(one.programs["update"], one.state)[1] for name, one in ready.items()} if watched else {}
+    results = {
         "device": device_name(),
         "jax": jax.__version__,
         "hcam": __version__,
+        "rounds": rounds,
+        "device_peak_bytes": peak,  # of all that was measured together
+        "possible_operations": operations.peak_here(),
+        "runs": {
+            name: failed[name]._asdict() if name in failed else ready[name].about | {"parts": costs(samples[name])}
+            for name in configs
+        },
+    }
+    return results, seen
+
+
+def prepare(config: Config) -> Contender | Failed:
+    learner = make_learner(config)
+    parts: dict[str, Step] = {"update": learner.update, "act": acting(learner)}
+    try:
+        state = jax.jit(learner.init)(jax.random.key(config.run.seed))
+        programs = {name: jax.jit(part, donate_argnums=0).lower(state).compile() for name, part in parts.items()}
+    except Exception as error:  # likewise
+        return Failed(reason(error))
+    needs: Any = programs["update"].memory_analysis()
+    total = needs.argument_size_in_bytes + needs.temp_size_in_bytes + needs.output_size_in_bytes
+    about = {
         "task": config.task.task,
         "memory": config.agent.memory.memory,
-        "parameters": sum(sizes),
+        "width": config.agent.memory.width,
+        "environments": config.learner.environments,
+        "minibatches": config.learner.minibatches,
         "steps": config.steps_per_update,
-        "rounds": rounds,
-        "parts": {name: cost._asdict() for name, cost in costs.items()},
+        "parameters": sum(leaf.size for leaf in jax.tree.leaves(state.params)),
+        "operations": {name: operations.count(part, state) for name, part in parts.items()},
+        "bytes": total - needs.alias_size_in_bytes,
+    }
+    return Contender(programs, state, about)
+
+
+def acting(learner: Learner) -> Step:
+    """The acting of an update, all that learning would be given included."""
+
+    def act(state: TrainState) -> tuple[TrainState, Any]:
+        key, unroll = jax.random.fold_in(state.key, state.updates), learner.config.unroll
+        level = learner.open(state.progress)
+        lives_b, steps_tb = rollout.rollout(learner.agent, learner.env, state.params, level, key, state.lives_b, unroll)
+        return state._replace(lives_b=lives_b, updates=state.updates + 1), steps_tb
+
+    return act
+
+
+def timed(program: Step, state: TrainState) -> tuple[TrainState, float]:
+    """Seconds of a call; the first of a round is not counted."""
+    state, _ = program(state)
+    jax.block_until_ready(state)  # type: ignore[no-untyped-call]
+    calls, start = 0, time.perf_counter()
+    while calls == 0 or time.perf_counter() - start < SECONDS:
+        state, told = program(state)
+        jax.block_until_ready((state, told))  # type: ignore[no-untyped-call]
+        calls += 1
+    return state, (time.perf_counter() - start) / calls
+
+
+def costs(samples: dict[str, list[float]]) -> dict[str, dict[str, float]]:
+    return {
+        part: {"seconds": median(times), "spread": (max(times) - min(times)) / median(times)}
+        for part, times in samples.items()
     }
 
 
 def show(results: dict[str, Any]) -> Table:
-    title = f"{results['task']}, {results['memory']}, {results['parameters']:,} parameters, {results['steps']:,} steps"
-    table = empty_table(f"{title} an update", ("", "steps/s", "an update", "share", "scratch"))
-    whole = results["parts"]["update"]
-    for name, label in PARTS.items():
-        cost = results["parts"][name]
-        if "reason" in cost:
-            table.add_row(label, cost["reason"], "", "", "")
+    """A row per configuration; the ratio is of its steps a second to those of the first."""
+    headings = ("", "steps/s", "ratio", "update", "acting", "learning", "operations", "memory")
+    table = empty_table(f"training, end to end, on {results['device']}", headings)
+    rates = [one["steps"] / one["parts"]["update"]["seconds"] for one in results["runs"].values() if "parts" in one]
+    for name, one in results["runs"].items():
+        if "parts" not in one:
+            table.add_row(name, one["reason"])
             continue
-        share = f"{cost['seconds'] / whole['seconds']:.0%}" if "seconds" in whole else ""
-        rate = f"{results['steps'] / cost['seconds']:,.0f}"
-        table.add_row(label, rate, f"{cost['seconds'] * 1e3:,.1f} ms", share, f"{cost['scratch'] / 1e6:,.0f} MB")
-    if all("seconds" in cost for cost in results["parts"].values()):
-        rest = whole["seconds"] - results["parts"]["act"]["seconds"]
-        table.add_row("learning", "", f"{rest * 1e3:,.1f} ms", f"{rest / whole['seconds']:.0%}", "")
+        whole, act = (one["parts"][part]["seconds"] for part in PARTS)
+        table.add_row(
+            name,
+            f"{one['steps'] / whole:,.0f}",
+            f"{one['steps'] / whole / rates[0]:.2f}",
+            f"{whole * 1e3:,.1f} ms",
+            f"{act / whole:.0%}",
+            f"{1 - act / whole:.0%}",
+            utilisation(one["operations"]["update"] / whole, results["possible_operations"]),
+            f"{one['bytes'] / 1e9:,.2f} GB",
+        )
     return table
+
+
+def utilisation(done: float, possible: float | None) -> str:
+    """Operations a second, as a share of what the device could do where that is known."""
+    return f"{done / possible:.1%} of peak" if possible else f"{done / 1e9:,.1f} GFLOP/s"
+
+
+def sizes(one: dict[str, Any]) -> str:
+    """What was measured."""
+    return (
+        f"{one['task']}, width {one['width']}, {one['parameters']:,} parameters; {one['environments']} environments, "
+        f"{one['steps']:,} steps an update, {one['minibatches']} minibatches"
+    )

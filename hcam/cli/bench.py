@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -93,45 +93,48 @@ def bench_env(
     _show_bench("bench env", out, lambda results: [env.show(results)], env.draw)
 
 
-def bench_train(
-    preset: str = "quickstart",
-    task: str = "ballet",
-    memory: str = "hcam",
-    environments: Size = None,
-    minibatches: Size = None,
-    width: Size = None,
-    rounds: int = 5,
-    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/bench-train"),
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class BenchTrain:
     """Measure how many steps a second training makes on this machine, and what acting and learning take of it.
 
-    Args:
-        preset: quickstart, fast or paper.
-        task: A task from `hcam tasks`.
-        memory: hcam, trxl, lstm or none.
-        environments: Instead of the preset's.
-        minibatches: Instead of the preset's.
-        width: Of the memory, instead of the preset's.
-        rounds: How often each part is timed; the median counts.
-        out: Where bench.json goes.
+    Takes every option of `hcam train` as well, such as `--preset fast --width 512 --environments 1024`. Several
+    memories are timed in turn, with the same settings, so that their ratio holds also on a machine that others use.
     """
+
+    memory: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ("hcam",)  # hcam, trxl, lstm, none
+    rounds: int = 5  # how often each part is timed; the median counts
+    profile: bool = False  # also show which operations the time of an update goes into
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/bench-train")  # where bench.json goes
+
+
+def bench_train(words: Sequence[str]) -> int:
+    """Measure how many steps a second training makes, and what acting and learning take of it."""
+    args: BenchTrain
+    args, others = tyro.cli(BenchTrain, args=words, prog="hcam bench train", return_unknown_args=True)
     from rich.console import Console
 
-    from hcam import presets
-    from hcam.benchmarks import train
+    from hcam.benchmarks import profile, train
+    from hcam.cli.train import parse
 
-    config = presets.preset(preset, task, memory)
-    given = {"environments": environments, "minibatches": minibatches}
-    config = replace(config, learner=replace(config.learner, **{k: v for k, v in given.items() if v is not None}))
-    if width is not None:
-        agent = replace(config.agent, memory=replace(config.agent.memory, width=width))
-        config = replace(config, agent=agent)
-    out.mkdir(parents=True, exist_ok=True)
-    results = train.run(config, rounds)
-    (out / "bench.json").write_text(json.dumps(results, indent=1))
+    if not args.memory:
+        raise ValueError("--memory takes one or more names: hcam, trxl, lstm, none.")
+    configs = {name: parse([*others, "--memory", name]).config for name in args.memory}
+    args.out.mkdir(parents=True, exist_ok=True)
+    results, seen = train.run(configs, args.rounds, args.profile)
+    (args.out / "bench.json").write_text(json.dumps(results, indent=1))
     console = Console()
     console.print(train.show(results))
-    console.print(f"{results['device']}, jax {results['jax']}. Numbers: {out}/bench.json")
+    for name, operations in seen.items():
+        (args.out / f"profile-{name}.json").write_text(json.dumps(operations, indent=1))
+        for table in profile.tables(operations, f"{name}: an update"):
+            console.print(table)
+    for name, one in results["runs"].items():
+        if "parts" in one:
+            console.print(f"{name}: {train.sizes(one)}")
+    if results["device_peak_bytes"]:
+        console.print(f"the device's memory held {results['device_peak_bytes'] / 1e9:,.2f} GB at most")
+    console.print(f"jax {results['jax']}. Numbers: {args.out}/bench.json")
+    return 0
 
 
 def _say(line: str) -> None:

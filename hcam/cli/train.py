@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from hcam.config import Config, differences, from_json, to_json
+from hcam.config import Config, differences, read, to_json
 from hcam.envs.choreography import DANCES
 from hcam.envs.choreography import parse as parse_level
 from hcam.envs.render.sprites import TILE
@@ -83,13 +83,9 @@ def parse(words: Sequence[str]) -> Train:
     name, memory = value_of(words, "--preset") or "quickstart", value_of(words, "--memory") or "hcam"
     resume = value_of(words, "--resume")
     if resume:
-        from hcam.folder import read_config
-
         if other := [flag for flag in ("--run", "--preset") if value_of(words, flag)]:
             raise ValueError(f"a run goes on where it is and as it was begun: leave out {' and '.join(other)}.")
-        saved = dict(read_config(Path(resume)))
-        saved.pop("chance", None)
-        base = from_json(Config, saved)
+        base = read(Path(resume))
     else:
         base = preset(name, task, memory)
     default = Train(preset=name, config=base)
@@ -187,7 +183,7 @@ def show(path: Path, config: Config, levels: Sequence[str]) -> None:
 
 
 def evaluate(
-    run: tyro.conf.Positional[Path],
+    agent: tyro.conf.Positional[str],
     level: Levels = (),
     episodes: int = 500,
     seed: int = 0,
@@ -197,7 +193,7 @@ def evaluate(
     """Evaluate a trained agent: success per level with 95 % intervals, greedy and sampled.
 
     Args:
-        run: A run folder.
+        agent: A run folder, an exported folder, or pretrained:NAME.
         level: Levels to play, also ones that it was never trained on. Without any, those of its training.
         episodes: Episodes per level.
         seed: Other episodes.
@@ -207,21 +203,22 @@ def evaluate(
     from rich.console import Console
 
     from hcam import evaluate as ev
+    from hcam.pretrained import load
     from hcam.progress import Display
 
-    config, learner, params_s, about = ev.load(run, best)
+    config, actor, env, params_s, about = load(agent, best=best)
     if out:
         out.parent.mkdir(parents=True, exist_ok=True)  # before the minutes of playing, not after
-    levels = level or config.task.names(learner.env)
-    known = level or config.task.levels or learner.env.levels
-    params = {name: learner.env.params(*((name,) if known else ())) for name in levels}
-    with Display(config.run.steps, f"{run}, {about['steps']:,} steps") as display:
-        results = ev.evaluate_all(
-            learner.agent, learner.env, params_s, params, episodes, seed=seed, tell=display.evaluating
-        )
+    levels = level or config.task.names(env)
+    known = level or config.task.levels or env.levels
+    params = {name: env.params(*((name,) if known else ())) for name in levels}
+    title = f"{agent}, {about['steps']:,} steps"
+    with Display(config.run.steps, title) as display:
+        results = ev.evaluate_all(actor, env, params_s, params, episodes, seed=seed, tell=display.evaluating)
     if out:
-        out.write_text(json.dumps({"run": run.name, "steps": about["steps"], "seed": seed, **results}, indent=1))
-    Console().print(table_of(results, f"{run}, {about['steps']:,} steps"))
+        content = {"run": Path(agent).name, "steps": about["steps"], "seed": seed, **results}
+        out.write_text(json.dumps(content, indent=1))
+    Console().print(table_of(results, title))
     return 0
 
 

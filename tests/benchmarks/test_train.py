@@ -4,54 +4,77 @@ from rich.console import Console
 from hcam.benchmarks import train
 from hcam.cli.train import parse
 
+SMALL = ["echo", "--width", "8", "--layers", "1", "--hidden", "8", "--heads", "2", "--minibatches", "1"]
+SMALL += ["--environments", "2", "--unroll", "4"]
+
+
+def one(seconds, act):
+    about = {"task": "echo", "memory": "lstm", "width": 8, "environments": 4, "minibatches": 1, "steps": 100}
+    parts = {"update": {"seconds": seconds, "spread": 0.0}, "act": {"seconds": act, "spread": 0.0}}
+    return about | {"parameters": 1234, "operations": {"update": 2e9, "act": 1e9}, "bytes": 3e9, "parts": parts}
+
 
 def results():
-    def cost(seconds):
-        return {"seconds": seconds, "spread": 0.0, "scratch": 3_000_000}
-
-    parts = {"update": cost(0.2), "act": cost(0.05)}
-    about = {"device": "abacus", "jax": "0", "hcam": "0", "task": "echo", "memory": "lstm", "parameters": 1234}
-    return about | {"steps": 100, "rounds": 1, "parts": parts}
+    about = {"device": "abacus", "jax": "0", "hcam": "0", "rounds": 1, "device_peak_bytes": 7e9}
+    return about | {"possible_operations": None, "runs": {"hcam": one(0.2, 0.05), "trxl": one(0.4, 0.2)}}
 
 
 def shown(numbers):
-    console = Console(record=True, width=120)
+    console = Console(record=True, width=80)
     console.print(train.show(numbers))
-    return console.export_text()
+    return {line.split()[0]: line.split()[1:] for line in console.export_text().splitlines() if line.strip()}
 
 
-def test_an_update_and_its_acting_are_measured():
-    words = ["--memory", "lstm", "--width", "8", "--layers", "1", "--hidden", "8", "--minibatches", "1"]
-    found = train.run(parse(["echo", *words, "--environments", "2", "--unroll", "4"]).config, rounds=1)
-    assert set(found["parts"]) == set(train.PARTS)
-    for cost in found["parts"].values():
-        assert cost["seconds"] > 0
-        assert cost["scratch"] >= 0
-    assert found["steps"] == 2 * 4
-    assert found["parameters"] > 100
-    assert (found["task"], found["memory"]) == ("echo", "lstm")
-    assert "whole update" in shown(found)
+def test_updates_and_their_acting_are_measured(monkeypatch):
+    monkeypatch.setattr(train, "SECONDS", 0.01)
+    configs = {memory: parse([*SMALL, "--memory", memory]).config for memory in ("lstm", "none")}
+    found, watched = train.run(configs, rounds=2, watched=True)
+    assert set(found["runs"]) == set(watched) == {"lstm", "none"}
+    for name, run in found["runs"].items():
+        assert run["memory"] == name
+        assert run["steps"] == 2 * 4
+        assert run["parameters"] > 100
+        assert run["bytes"] > 4 * run["parameters"]
+        assert run["operations"]["update"] > run["operations"]["act"] > 0
+        assert all(part["seconds"] > 0 for part in run["parts"].values())
+        assert watched[name][0]["seconds"] > 0
+    assert shown(found)["none"][1] != "1.00"
 
 
-def test_table_has_rates_and_shares():
-    text = shown(results())
-    rows = {line.split("  ")[0].strip(): line.split() for line in text.splitlines() if line.strip()}
-    assert rows["whole update"][2:] == ["500", "200.0", "ms", "100%", "3", "MB"]
-    assert rows["acting alone"][2:] == ["2,000", "50.0", "ms", "25%", "3", "MB"]
-    assert rows["learning"][1:] == ["150.0", "ms", "75%"]
-    assert "echo, lstm, 1,234 parameters, 100 steps an update" in text
+def test_acting_alone_goes_on_like_training():
+    """Its lives change, its parameters do not: it can be timed again and again."""
+    contender = train.prepare(parse([*SMALL, "--memory", "lstm"]).config)
+    assert isinstance(contender, train.Contender)
+    state, _ = contender.programs["act"](contender.state)
+    again, steps = contender.programs["act"](state)
+    assert int(again.updates) == 2
+    assert steps.action.shape == (4, 2)
 
 
-@pytest.mark.parametrize("part", ["update", "act"])
-def test_what_could_not_be_measured_says_why(part):
+def test_table_has_rates_shares_and_ratios():
+    rows = shown(results())
+    assert rows["hcam"] == ["500", "1.00", "200.0", "ms", "25%", "75%", "10.0", "GFLOP/s", "3.00", "GB"]
+    assert rows["trxl"] == ["250", "0.50", "400.0", "ms", "50%", "50%", "5.0", "GFLOP/s", "3.00", "GB"]
+    rows = shown(results() | {"possible_operations": 1e11})
+    assert rows["hcam"][6:] == ["10.0%", "of", "peak", "3.00", "GB"]
+    assert train.sizes(one(1, 1)).startswith("echo, width 8, 1,234 parameters; 4 environments, 100 steps an update")
+
+
+def test_what_could_not_be_measured_says_why(monkeypatch):
+    def full(*args):
+        raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+    monkeypatch.setattr(train, "acting", lambda learner: full)
+    found, watched = train.run({"lstm": parse([*SMALL, "--memory", "lstm"]).config}, rounds=1, watched=True)
+    assert found["runs"] == {"lstm": {"reason": "out of memory"}}
+    assert not watched
     numbers = results()
-    numbers["parts"][part] = {"reason": "out of memory"}
-    text = shown(numbers)
-    assert "out of memory" in text
-    assert "learning" not in text
-    assert ("%" in text) == (part == "act")
+    numbers["runs"]["hcam"] = {"reason": "out of memory"}
+    rows = shown(numbers)
+    assert rows["hcam"] == ["out", "of", "memory"]
+    assert rows["trxl"][1] == "1.00"
 
 
 def test_no_rounds_are_refused():
     with pytest.raises(ValueError, match="rounds must be"):
-        train.run(parse(["echo"]).config, rounds=0)
+        train.run({"lstm": parse(["echo"]).config}, rounds=0)

@@ -54,23 +54,28 @@ def test_unwritable_folder_is_refused_before_measuring(tmp_path, capsys, monkeyp
     assert "file" in capsys.readouterr().err
 
 
-def test_bench_train_changes_the_preset_and_prints_shares(tmp_path, capsys, monkeypatch):
+def test_bench_train_takes_the_options_of_train_and_prints_shares(tmp_path, capsys, monkeypatch):
     asked = []
 
-    def run(config, rounds):
-        asked.append((config, rounds))
-        return train_results()
+    def run(configs, rounds, watched):
+        asked.append((configs, rounds, watched))
+        return train_results(), {"hcam": [{"operation": "dot.1", "source": "", "calls": 3, "seconds": 2.0}]}
 
     monkeypatch.setattr(bench_train, "run", run)
-    words = ["--task", "echo", "--memory", "lstm", "--environments", "6", "--minibatches", "3", "--width", "16"]
-    assert main(["bench", "train", *words, "--rounds", "2", "--out", str(tmp_path / "new")]) == 0
-    ((config, rounds),) = asked
-    assert rounds == 2
-    assert (config.task.task, config.agent.memory.memory, config.agent.memory.width) == ("echo", "lstm", 16)
-    assert (config.learner.environments, config.learner.minibatches) == (6, 3)
+    words = ["echo", "--memory", "lstm", "none", "--environments", "6", "--minibatches", "3", "--width", "16"]
+    assert main(["bench", "train", *words, "--rounds", "2", "--profile", "--out", str(tmp_path / "new")]) == 0
+    ((configs, rounds, watched),) = asked
+    assert (rounds, watched) == (2, True)
+    assert list(configs) == ["lstm", "none"]
+    for name, config in configs.items():
+        assert (config.task.task, config.agent.memory.memory, config.agent.memory.width) == ("echo", name, 16)
+        assert (config.learner.environments, config.learner.minibatches) == (6, 3)
     assert json.loads((tmp_path / "new" / "bench.json").read_text()) == train_results()
+    assert json.loads((tmp_path / "new" / "profile-hcam.json").read_text())[0]["calls"] == 3
     out = capsys.readouterr().out
     assert "25%" in out
+    assert "dot.1" in out
+    assert "7.00 GB at most" in out
     assert f"{tmp_path / 'new'}/bench.json" in out.replace("\n", "")
 
 
@@ -80,8 +85,6 @@ def test_bench_train_changes_the_preset_and_prints_shares(tmp_path, capsys, monk
         (["--preset", "papper"], "papper"),
         (["--memory", "lsmt"], "lsmt"),
         (["--task", "waltz"], "no task 'waltz'"),
-        (["--width", "33"], "width 33"),
-        (["--minibatches", "5"], "cannot be shared out evenly among 5 minibatches"),
         (["--rounds", "0"], "rounds must be a whole number of at least 1"),
     ],
 )
@@ -91,3 +94,18 @@ def test_bench_train_refuses_in_one_sentence(words, sentence, tmp_path, capsys):
     assert err.startswith("hcam bench train: ")
     assert err.count("\n") == 1
     assert sentence in err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--width", "33"], "width 33"),
+        (["--minibatches", "5"], "cannot be shared out evenly among 5 minibatches"),
+        (["--colour", "red"], "--colour"),
+    ],
+)
+def test_bench_train_refuses_what_train_refuses(words, sentence, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", "train", "--out", str(tmp_path), *words])
+    assert stop.value.code == 2
+    assert sentence in " ".join(capsys.readouterr().err.split())

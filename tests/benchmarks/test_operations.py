@@ -1,0 +1,67 @@
+import jax
+import jax.numpy as jnp
+import pytest
+
+from hcam.benchmarks import operations
+from hcam.benchmarks.operations import count
+from hcam.memory import HCAM, kernel, make
+
+A, B = jnp.ones((3, 5)), jnp.ones((5, 7))
+ONE = 2 * 3 * 5 * 7
+
+
+def convolve(x, w):
+    return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+def test_products_count_two_for_every_pair():
+    assert count(jnp.matmul, A, B) == ONE
+    assert count(jax.vmap(jnp.matmul, in_axes=(0, None)), jnp.ones((9, 3, 5)), B) == 9 * ONE
+    assert count(lambda a, b: jnp.einsum("bij,bjk->bik", a, b), jnp.ones((4, 3, 5)), jnp.ones((4, 5, 7))) == 4 * ONE
+    assert count(lambda a: a + jnp.tanh(a), A) == 0
+
+
+def test_what_is_called_counts_as_often_as_it_is_called():
+    square = jnp.ones((5, 5))
+    once = 2 * 5**3
+    assert count(jax.jit(lambda a: a @ a), square) == once
+    assert count(lambda a: jax.lax.scan(lambda a, _: (a @ a, None), a, None, length=6)[0], square) == 6 * once
+    assert count(lambda a: jax.lax.cond(a.sum() > 0, lambda a: a @ a, lambda a: a @ a @ a, a), square) == 2 * once
+    assert count(jax.checkpoint(lambda a: a @ a), square) == once
+
+
+def test_learning_costs_three_times_seeing():
+    """Products of a layer: one forwards, one for the weights, one for what came in."""
+    loss = lambda a, b: jnp.square(a @ b).sum()  # noqa: E731
+    assert count(jax.grad(loss, (0, 1)), A, B) == 3 * ONE
+    image, weights = jnp.ones((2, 11, 11, 16)), jnp.ones((3, 3, 16, 32))
+    assert count(convolve, image, weights) == 2 * 2 * 11 * 11 * 9 * 16 * 32
+    loss = lambda x, w: jnp.square(convolve(x, w)).sum()  # noqa: E731
+    assert count(jax.grad(loss, (0, 1)), image, weights) == 3 * count(convolve, image, weights)
+
+
+def test_a_spread_out_image_meets_zeros():
+    def upwards(x, w):
+        return jax.lax.conv_transpose(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    assert count(upwards, jnp.ones((1, 4, 4, 3)), jnp.ones((2, 2, 3, 5))) == 2 * 8 * 8 * 5 * 3 * 4 // 4
+
+
+def test_a_kernel_counts_as_its_plain_form(monkeypatch):
+    memory = make(HCAM(width=32, layers=2, heads=4, chunk=16, slots=3, top_k=2))
+    step = lambda *args: memory.step(*args)  # noqa: E731  a new function each time, or its first trace is kept
+    args = memory.init_params(jax.random.key(0)), memory.init_state(), jnp.ones(32), jnp.bool_(True)
+    plain = count(step, *args)
+    monkeypatch.setattr(kernel, "suits", lambda *sizes: True)
+    with_kernel = count(lambda *args: memory.step(*args), *args)
+    projections = 2 * (2 * 32**2 * 3)  # its own query and answer: those of the plain form stand there as well
+    assert plain < with_kernel <= plain + 2 * projections
+
+
+@pytest.mark.parametrize(("kind", "peak"), [("NVIDIA H200", 989e12), ("NVIDIA H100 80GB HBM3", 989e12), ("cpu", None)])
+def test_the_peak_is_that_of_the_device(monkeypatch, kind, peak):
+    class Device:
+        device_kind = kind
+
+    monkeypatch.setattr(jax, "devices", lambda: [Device()])
+    assert operations.peak_here() == peak

@@ -115,6 +115,7 @@ class Agent:
     def init_state(self) -> Any:
         return self.memory.init_state()
 
+    @jax.named_scope("encoder")
     def encode(self, params: Params, inputs: Inputs) -> Array:
         known = ~inputs.first  # an action or reward of the episode before would be a leak
         action = jnp.where(known, jax.nn.one_hot(inputs.action, self.actions), 0.0)
@@ -131,20 +132,30 @@ class Agent:
 
     def unroll(self, params: Params, state: Any, inputs_t: Inputs) -> tuple[Any, Output]:
         """T steps at once: inputs and outputs have a time axis in front."""
-        return self.recall(params, state, jax.vmap(partial(self.encode, params))(inputs_t), inputs_t.first)
-
-    def recall(self, params: Params, state: Any, x_td: Array, first_t: Array) -> tuple[Any, Output]:
-        """The part of `unroll` that comes after the encoder."""
-        state, y_td = self.memory.unroll(params["memory"], state, x_td, first_t)
+        x_td = jax.vmap(partial(self.encode, params))(inputs_t)
+        state, y_td = self.memory.unroll(params["memory"], state, x_td, inputs_t.first)
         return state, Output(*jax.vmap(partial(heads.policy_value, params["heads"]))(y_td), y_td)
 
     def reconstruction(self, params: Params, y_d: Array, observation: Observation) -> dict[str, Array]:
         """The loss of each part of an observation, by name."""
-        return heads.losses(params["decoders"], self.config.encoder, self.space, y_d, observation)
+        with jax.named_scope("reconstruction"):
+            return heads.losses(params["decoders"], self.config.encoder, self.space, y_d, observation)
 
 
 # Names of parameters beside an observation's parts, and of losses and what is told with them.
-RESERVED = {"join", "norm", "policy", "baseline", "entropy", "rho", "rho_first", "value", "advantage", "gradient"}
+RESERVED = {
+    "join",
+    "norm",
+    "policy",
+    "baseline",
+    "entropy",
+    "rho",
+    "rho_first",
+    "value",
+    "advantage",
+    "gradient",
+    "open",
+}
 
 
 def make(config: AgentConfig, env: Environment) -> Agent:

@@ -156,6 +156,11 @@ def patches(x_hwc: Array, size: int) -> Array:
     return cut.transpose(0, 2, 1, 3, 4).reshape(height // size, width // size, size * size * channels)
 
 
+def cuts(config: EncoderConfig) -> bool:
+    """Does the first layer see patches that do not overlap?"""
+    return config.filters[0] == config.strides[0]
+
+
 def init_cnn(key: Array, config: EncoderConfig, space: Space) -> Params:
     ins, keys = (space.shape[-1], *config.channels), jax.random.split(key, len(config.channels))
     sizes = zip(keys, config.filters, ins, config.channels, strict=False)

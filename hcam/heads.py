@@ -1,6 +1,7 @@
 """y_d -> policy, value, and what was seen, reconstructed: decoders that mirror the encoders, with own weights."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -40,6 +41,7 @@ def init_mlp(key: Array, width: int, hidden: int, out: int) -> Params:
     }
 
 
+@jax.named_scope("heads")
 def policy_value(params: Params, y_d: Array) -> tuple[Array, Array]:
     """Logits and value, in float32."""
     y_d = layer_norm(params["norm"], y_d)
@@ -66,10 +68,15 @@ def init_decoders(key: Array, config: EncoderConfig, space: Spaces, width: int) 
 def losses(params: Params, config: EncoderConfig, space: Spaces, y_d: Array, observation: Any) -> dict[str, Array]:
     """How far each part of what was seen is from what the agent still knows of it, by name: scalars in float32."""
     y_d, seen = layer_norm(params["norm"], y_d), encoder.by_name(space, observation)
-    return {
-        name: loss(part, decode(params[name], config, part, y_d), seen[name])
-        for name, part in encoder.parts(space).items()
-    }
+
+    def of(name: str, part: Space) -> Array:
+        if isinstance(part, Box) and encoder.is_image(part):
+            # Patches as the last layer gives them: cutting up the target moves a byte a pixel, joining them would two.
+            target = encoder.patches(seen[name], config.filters[0]) if encoder.cuts(config) else seen[name]
+            return pixel_loss(part.high, draw(params[name], config, part, y_d), target)
+        return loss(part, decode(params[name], config, part, y_d), seen[name])
+
+    return {name: of(name, part) for name, part in encoder.parts(space).items()}
 
 
 def init_decoder(key: Array, config: EncoderConfig, space: Space, width: int) -> Params:
@@ -94,21 +101,43 @@ def init_decoder(key: Array, config: EncoderConfig, space: Space, width: int) ->
 def decode(params: Params, config: EncoderConfig, space: Space, y_d: Array) -> Array:
     """Logits of pixels, of words or of choices; numbers as they are."""
     if encoder.is_image(space):
-        shape = encoder.feature_map(config, space.shape)
-        x_hwc = jax.nn.relu(linear(params["start"], y_d)).reshape(shape)
-        return (unresnet if config.vision == "resnet" else uncnn)(params, config, space, x_hwc)
+        drawn = draw(params, config, space, y_d)
+        return join_patches(drawn, config.filters[0]) if encoder.cuts(config) else drawn
     if isinstance(space, Tokens):
         return say_words(params, y_d, space.length)
     return linear(params["out"], y_d).reshape(space.shape if isinstance(space, Box) else (space.n,))
 
 
+def draw(params: Params, config: EncoderConfig, space: Space, y_d: Array) -> Array:
+    """Logits of pixels, in the patches of the encoder's first layer where those do not overlap."""
+    x_hwc = jax.nn.relu(linear(params["start"], y_d)).reshape(encoder.feature_map(config, space.shape))
+    return (unresnet if config.vision == "resnet" else uncnn)(params, config, space, x_hwc)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def pixel_loss(high: float, logits: Array, seen: Array) -> Array:
+    """Sigmoid cross-entropy, mean over pixels. Its gradient is taken from the logits anew: nothing wide is kept."""
+    logits, target = wide(logits), seen.astype(jnp.float32) * jnp.float32(1 / high)
+    mean: Array = (jax.nn.softplus(logits) - target * logits).mean()
+    return mean
+
+
+def _pixel_loss_forward(high: float, logits: Array, seen: Array) -> tuple[Array, tuple[Array, Array]]:
+    return pixel_loss(high, logits, seen), (logits, seen)
+
+
+def _pixel_loss_backward(high: float, kept: tuple[Array, Array], gradient: Array) -> tuple[Array, None]:
+    logits, seen = kept
+    error = jax.nn.sigmoid(wide(logits)) - seen.astype(jnp.float32) * jnp.float32(1 / high)
+    return (error * (gradient / logits.size)).astype(logits.dtype), None
+
+
+pixel_loss.defvjp(_pixel_loss_forward, _pixel_loss_backward)
+
+
 def loss(space: Space, decoded: Array, seen: Array) -> Array:
-    """Sigmoid cross-entropy, mean over pixels; softmax cross-entropy, summed over a sequence; squared error, mean."""
+    """Of what is no image: softmax cross-entropy, summed over a sequence; squared error, mean."""
     decoded = wide(decoded)
-    if isinstance(space, Box) and encoder.is_image(space):
-        target = seen.astype(jnp.float32) * jnp.float32(1 / space.high)
-        image: Array = (jax.nn.softplus(decoded) - target * decoded).mean()
-        return image
     if isinstance(space, Tokens):
         chosen = jnp.take_along_axis(jax.nn.log_softmax(decoded), seen[:, None], axis=-1)
         return -chosen.sum()
@@ -120,15 +149,27 @@ def loss(space: Space, decoded: Array, seen: Array) -> Array:
 def unconv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
     """The transpose of `encoder.conv`: a patch per pixel where patches do not overlap, else spread by the stride."""
     if size == stride:
-        height, width, _ = x_hwc.shape
-        patch_hwp = linear(params, x_hwc)
-        cut = patch_hwp.reshape(height, width, size, size, -1).transpose(0, 2, 1, 3, 4)
-        return cut.reshape(height * size, width * size, -1)
+        return join_patches(linear(params, x_hwc), size)
     weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
     y_hwc = jax.lax.conv_transpose(
         x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )[0]
     return y_hwc + jnp.broadcast_to(params["b"].astype(y_hwc.dtype), y_hwc.shape)
+
+
+def join_patches(patch_hwp: Array, size: int) -> Array:
+    """Undo `encoder.patches`."""
+    height, width, _ = patch_hwp.shape
+    cut = patch_hwp.reshape(height, width, size, size, -1).transpose(0, 2, 1, 3, 4)
+    return cut.reshape(height * size, width * size, -1)
+
+
+def last_unconv(params: Params, config: EncoderConfig, space: Space, x_hwc: Array) -> Array:
+    """The layer that ends in pixels, or in their patches."""
+    if encoder.cuts(config):
+        return linear(params, x_hwc)
+    x_hwc = unconv(params, x_hwc, config.filters[0], config.strides[0])
+    return x_hwc[: space.shape[0], : space.shape[1]]  # an odd side was rounded up on the way down
 
 
 def init_unconv(key: Array, size: int, stride: int, channels_in: int, channels_out: int) -> Params:
@@ -147,10 +188,9 @@ def init_uncnn(key: Array, config: EncoderConfig, space: Space) -> Params:
 
 
 def uncnn(params: Params, config: EncoderConfig, space: Space, x_hwc: Array) -> Array:
-    for n in reversed(range(len(config.channels))):
-        x_hwc = unconv(params[f"conv_{n}"], x_hwc, config.filters[n], config.strides[n])
-        x_hwc = jax.nn.relu(x_hwc) if n else x_hwc
-    return x_hwc[: space.shape[0], : space.shape[1]]  # an odd side was rounded up on the way down
+    for n in reversed(range(1, len(config.channels))):
+        x_hwc = jax.nn.relu(unconv(params[f"conv_{n}"], x_hwc, config.filters[n], config.strides[n]))
+    return last_unconv(params["conv_0"], config, space, x_hwc)
 
 
 def init_unresnet(key: Array, config: EncoderConfig, space: Space) -> Params:
@@ -169,8 +209,11 @@ def unresnet(params: Params, config: EncoderConfig, space: Space, x_hwc: Array) 
         stage, size = params[f"stage_{n}"], config.filters[n]
         for block in range(config.blocks[n]):
             x_hwc = encoder.residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
-        x_hwc = unconv(stage["up"], jax.nn.relu(x_hwc), size, config.strides[n])
-    return x_hwc[: space.shape[0], : space.shape[1]]
+        x_hwc = jax.nn.relu(x_hwc)
+        x_hwc = (
+            unconv(stage["up"], x_hwc, size, config.strides[n]) if n else last_unconv(stage["up"], config, space, x_hwc)
+        )
+    return x_hwc
 
 
 def say_words(params: Params, y_d: Array, length: int) -> Array:

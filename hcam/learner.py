@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 
-from hcam import loss, rollout
-from hcam.agent import Agent, Inputs
+from hcam import curriculum, loss, rollout
+from hcam.agent import Agent
+from hcam.curriculum import CurriculumConfig, Progress
 from hcam.envs.environment import Environment
 from hcam.envs.environment import Params as Level
 from hcam.loss import LossConfig
@@ -47,6 +49,7 @@ class TrainState(NamedTuple):
     params: Params
     optimiser: Any
     lives_b: Life
+    progress: Progress  # through the levels
     key: Array  # the run's one key; update u uses fold_in(key, u)
     updates: Array  # int32, unrolls so far
 
@@ -59,39 +62,63 @@ class Learner(NamedTuple):
     optimiser: optax.GradientTransformation
     config: LearnerConfig
     loss: LossConfig
+    curriculum: CurriculumConfig = CurriculumConfig()
 
     def init(self, key: Array) -> TrainState:
         key_params, key_env, key_run = jax.random.split(key, 3)
         params = self.agent.init_params(key_params)
-        begin = partial(rollout.begin, self.agent, self.env, params=self.level)
+        progress = curriculum.begin(self.curriculum, self.levels)
+        begin = partial(rollout.begin, self.agent, self.env, params=self.open(progress))
         lives_b = jax.vmap(begin)(jax.random.split(key_env, self.config.environments))
-        return TrainState(params, self.optimiser.init(params), lives_b, key_run, jnp.int32(0))
+        return TrainState(
+            params, self.optimiser.init(ravel_pytree(params)[0]), lives_b, progress, key_run, jnp.int32(0)
+        )
 
     def update(self, state: TrainState) -> tuple[TrainState, Seen]:
         key = jax.random.fold_in(state.key, state.updates)
         lives_b, steps_tb = rollout.rollout(
-            self.agent, self.env, state.params, self.level, key, state.lives_b, self.config.unroll
+            self.agent, self.env, state.params, self.open(state.progress), key, state.lives_b, self.config.unroll
         )
-        batch = Batch(state.lives_b.memory, steps_tb, lives_b.inputs)
+        value_b = rollout.expected(self.agent, state.params, lives_b)
+        batch = Batch(state.lives_b.memory, steps_tb, value_b)
         params, optimiser, learned = self.learn(state.params, state.optimiser, batch)
-        state = TrainState(params, optimiser, lives_b, state.key, state.updates + 1)
-        return state, Seen(learned, count(steps_tb.episode, self.levels))
+        tally = count(steps_tb.episode, self.levels)
+        progress = curriculum.after(self.curriculum, state.progress, tally)
+        state = TrainState(params, optimiser, lives_b, progress, state.key, state.updates + 1)
+        return state, Seen(learned | {"open": progress.opened.astype(jnp.float32)}, tally)
 
+    def open(self, progress: Progress) -> Level:
+        """The levels that episodes are drawn from now."""
+        if not self.curriculum.open_at:
+            return self.level
+        return self.env.weighted(self.level, curriculum.weights(progress))
+
+    @jax.named_scope("learning")
     def learn(self, params: Params, optimiser: Any, batch: "Batch") -> tuple[Params, Any, dict[str, Array]]:
-        """A gradient step per minibatch. Values for the log are means over them."""
+        """A gradient step per minibatch. Values for the log are means over them.
 
-        def body(carry: tuple[Params, Any], m: Array) -> tuple[tuple[Params, Any], dict[str, Array]]:
-            params, optimiser = carry
-            share = share_of(batch, m % self.config.minibatches, self.config.environments // self.config.minibatches)
-            gradient, seen = jax.grad(partial(loss.total, self.agent, self.loss), has_aux=True)(params, *share)
-            with jax.numpy_dtype_promotion("standard"):  # optax mixes Python numbers and int32 counters
-                change, optimiser = self.optimiser.update(gradient, optimiser, params)
-                params = optax.apply_updates(params, change)
-            return (params, optimiser), {**seen, "gradient": optax.tree.norm(gradient)}
+        All parameters lie in one vector here, so that clipping and Adam are a few kernels and not a few per array.
+        """
+        params_p, unflatten = ravel_pytree(params)
+        size = self.config.environments // self.config.minibatches
 
-        (params, optimiser), seen_m = jax.lax.scan(body, (params, optimiser), jnp.arange(self.config.gradient_steps))
+        def total(params_p: Array, share: Batch) -> tuple[Array, dict[str, Array]]:
+            return loss.total(self.agent, self.loss, unflatten(params_p), *share)
+
+        def body(carry: tuple[Array, Any], m: Array) -> tuple[tuple[Array, Any], dict[str, Array]]:
+            params_p, optimiser = carry
+            share = share_of(batch, m % self.config.minibatches, size)
+            gradient_p, seen = jax.grad(total, has_aux=True)(params_p, share)
+            # optax mixes Python numbers and int32 counters.
+            with jax.named_scope("optimiser"), jax.numpy_dtype_promotion("standard"):
+                change_p, optimiser = self.optimiser.update(gradient_p, optimiser, params_p)
+            return (params_p + change_p, optimiser), {**seen, "gradient": optax.tree.norm(gradient_p)}
+
+        (params_p, optimiser), seen_m = jax.lax.scan(
+            body, (params_p, optimiser), jnp.arange(self.config.gradient_steps)
+        )
         means = {name: value_m.mean() for name, value_m in seen_m.items()}
-        return params, optimiser, means | {"rho_first": seen_m["rho"][0]}
+        return unflatten(params_p), optimiser, means | {"rho_first": seen_m["rho"][0]}
 
 
 class Batch(NamedTuple):
@@ -99,7 +126,7 @@ class Batch(NamedTuple):
 
     memory_b: Any  # at its first step
     steps_tb: Steps
-    after_b: Inputs  # what is seen after its last step
+    value_b: Array  # what the agent expected after its last step
 
 
 def share_of(batch: Batch, m: Array, size: int) -> Batch:
@@ -108,4 +135,4 @@ def share_of(batch: Batch, m: Array, size: int) -> Batch:
     def cut(tree: Any, axis: int) -> Any:
         return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, m * size, size, axis), tree)
 
-    return Batch(cut(batch.memory_b, 0), cut(batch.steps_tb, 1), cut(batch.after_b, 0))
+    return Batch(cut(batch.memory_b, 0), cut(batch.steps_tb, 1), cut(batch.value_b, 0))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from hcam.agent import Agent, Inputs
+from hcam.agent import Agent
 from hcam.memory.types import Array, Params
 from hcam.rollout import Steps
 
@@ -63,12 +63,12 @@ def vtrace(
     value_tp1 = jnp.append(value_t[1:], value_end)
     delta_t = weight_t * (reward_t + discount_t * value_tp1 - value_t)
 
-    def back(error: Array, step: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        delta, discount, trace = step
-        error = delta + discount * trace * error
-        return error, error
+    # error_t = delta_t + discount_t trace_t error_t+1, for all steps at once: a loop would launch tiny kernels T times.
+    def join(later: tuple[Array, Array], earlier: tuple[Array, Array]) -> tuple[Array, Array]:
+        (error_l, fade_l), (error_e, fade_e) = later, earlier
+        return error_e + fade_e * error_l, fade_e * fade_l
 
-    _, error_t = jax.lax.scan(back, jnp.zeros_like(value_end), (delta_t, discount_t, trace_t), reverse=True)
+    error_t, _ = jax.lax.associative_scan(join, (delta_t, discount_t * trace_t), reverse=True)
     target_t = value_t + error_t
     target_tp1 = jnp.append(target_t[1:], value_end)
     advantage_t = weight_t * (reward_t + discount_t * target_tp1 - value_t)
@@ -76,28 +76,24 @@ def vtrace(
 
 
 def per_step(
-    agent: Agent, config: LossConfig, params: Params, memory: Any, steps_t: Steps, after: Inputs
+    agent: Agent, config: LossConfig, params: Params, memory: Any, steps_t: Steps, value_end: Array
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Losses [T] by name of one environment's unroll, and what else is worth knowing.
 
-    `memory` is the agent's at the first step, `after` what it saw after the last one.
+    `memory` is the agent's at the first step, `value_end` what it expected after the last one.
     """
-    # Encoded apart and joined after: joining the observations would copy every pixel.
-    x_td = jax.vmap(partial(agent.encode, params))(steps_t.inputs)
-    x_td = jnp.concatenate([x_td, agent.encode(params, after)[None]])
-    _, output_t = agent.recall(params, memory, x_td, jnp.append(steps_t.inputs.first, after.first))
-    logits_t, value_t = output_t.logits[:-1], output_t.value[:-1]
-    log_policy_t = jax.nn.log_softmax(logits_t)
+    _, output_t = agent.unroll(params, memory, steps_t.inputs)
+    value_t, log_policy_t = output_t.value, jax.nn.log_softmax(output_t.logits)
     log_pi_t, log_mu_t = (
         jnp.take_along_axis(log_t, steps_t.action[:, None], axis=-1)[:, 0]
         for log_t in (log_policy_t, jax.nn.log_softmax(steps_t.logits))
     )
     log_rho_t = jax.lax.stop_gradient(log_pi_t - log_mu_t)
-    values = jax.lax.stop_gradient((value_t, output_t.value[-1]))
+    values = jax.lax.stop_gradient((value_t, value_end))
     target_t, advantage_t = vtrace(
         log_rho_t, steps_t.reward, *values, steps_t.terminated, steps_t.truncated, config=config
     )
-    seen = jax.vmap(partial(agent.reconstruction, params))(output_t.y_d[:-1], steps_t.inputs.observation)
+    seen = jax.vmap(partial(agent.reconstruction, params))(output_t.y_d, steps_t.inputs.observation)
     losses = {
         "policy": -advantage_t * log_pi_t,
         "baseline": 0.5 * jnp.square(target_t - value_t),
@@ -114,11 +110,11 @@ def weights(config: LossConfig, losses: dict[str, Array]) -> dict[str, float]:
 
 
 def total(
-    agent: Agent, config: LossConfig, params: Params, memory_b: Any, steps_tb: Steps, after_b: Inputs
+    agent: Agent, config: LossConfig, params: Params, memory_b: Any, steps_tb: Steps, value_end_b: Array
 ) -> tuple[Array, dict[str, Array]]:
     """The weighted sum of all losses, each a mean over steps and environments; and each by itself, for the log."""
     one = partial(per_step, agent, config, params)
-    losses_bt, seen_bt = jax.vmap(one, in_axes=(0, 1, 0))(memory_b, steps_tb, after_b)
+    losses_bt, seen_bt = jax.vmap(one, in_axes=(0, 1, 0))(memory_b, steps_tb, value_end_b)
     means = {name: loss_bt.mean() for name, loss_bt in losses_bt.items()}
     weight = weights(config, means)
     loss = jnp.stack([weight[name] * means[name] for name in means]).sum()

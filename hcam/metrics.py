@@ -10,8 +10,8 @@ from hcam.memory.types import Array
 from hcam.rollout import Episode
 
 # Told beside the losses: importance weights (and those of the first minibatch, which are 1 where acting equals
-# learning), values, advantages, and the norm of the gradient.
-HEALTH = ("rho", "rho_first", "value", "advantage", "gradient")
+# learning), values, advantages, the norm of the gradient, and how many levels are open.
+HEALTH = ("rho", "rho_first", "value", "advantage", "gradient", "open")
 
 
 class Tally(NamedTuple):
@@ -67,6 +67,11 @@ def row(seen_s: Seen, levels: tuple[str, ...], **head: Any) -> dict[str, Any]:
         each = [_of(Tally(*(np.asarray(values)[s] for values in seen_s.tally)), np.s_[:]) for s in range(seeds)]
         told["seeds"] = [{"success": one["success"], "return": one["return"]} for one in each]
     return told
+
+
+def score(row: dict[str, Any]) -> float:
+    """A row as one number: the mean over levels, of which one that has not opened yet counts as not mastered."""
+    return float(np.mean([level["success"] or 0.0 for level in row["levels"].values()]))
 
 
 def _of(tally: Tally, which: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from hcam.agent import Agent, Inputs
 from hcam.envs.environment import Environment, Params
+from hcam.memory.layers import in_dtype
 from hcam.memory.types import Array
 from hcam.memory.types import Params as Weights
 
@@ -58,7 +59,8 @@ def act(
     memory, output = agent.step(weights, life.memory, life.inputs)
     sampled = jax.random.categorical(key_action, output.logits)
     action = jnp.argmax(output.logits) if greedy else sampled
-    observation, state, reward, terminated, truncated, info = env.step(key_step, life.env, action, params)
+    with jax.named_scope("environment"):
+        observation, state, reward, terminated, truncated, info = env.step(key_step, life.env, action, params)
     done, ret, length = terminated | truncated, life.ret + reward, life.length + 1
     episode = Episode(
         done,
@@ -72,6 +74,7 @@ def act(
     return Life(state, inputs, memory, jnp.where(done, 0.0, ret), jnp.where(done, 0, length)), steps
 
 
+@jax.named_scope("acting")
 def rollout(
     agent: Agent,
     env: Environment,
@@ -83,10 +86,16 @@ def rollout(
     greedy: bool = False,
 ) -> tuple[Life, Steps]:
     """T steps of B environments: the lives that go on, and Steps [T, B]."""
-    batch = lives_b.length.size
+    batch, weights = lives_b.length.size, in_dtype(weights, agent.config.dtype)
     one = partial(act, agent, env, weights, params, greedy)
 
     def body(lives_b: Life, t: Array) -> tuple[Life, Steps]:
         return jax.vmap(one)(jax.random.split(jax.random.fold_in(key, t), batch), lives_b)
 
     return jax.lax.scan(body, lives_b, jnp.arange(steps))
+
+
+def expected(agent: Agent, weights: Weights, lives_b: Life) -> Array:
+    """What the agent expects of what it sees next, [B]; the lives stay as they are."""
+    see = partial(agent.step, in_dtype(weights, agent.config.dtype))
+    return jax.vmap(lambda life: see(life.memory, life.inputs)[1].value)(lives_b)

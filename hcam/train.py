@@ -24,14 +24,18 @@ class DivergedError(ValueError):
 def make_learner(config: Config) -> Learner:
     """Everything that is decided before compilation: what does not fit is refused here."""
     env = config.task.make()
+    level, levels = config.task.params(env), len(config.task.names(env))
+    if config.curriculum.open_at:
+        env.weighted(level, jnp.ones(levels))
     return Learner(
         agent=agent.make(config.agent, env),
         env=env,
-        level=config.task.params(env),
-        levels=len(config.task.names(env)),
+        level=level,
+        levels=levels,
         optimiser=optimiser.make(config.optimiser, config.updates * config.learner.gradient_steps),
         config=config.learner,
         loss=config.loss,
+        curriculum=config.curriculum,
     )
 
 
@@ -90,7 +94,7 @@ def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence
             # Save.
             if last or clock.due("save", config.run.save_every):
                 refuse_lost(state_s, row["steps"], folder, about)
-                score = metrics.row(metrics.add(unsaved), levels)["success"] or 0.0
+                score = metrics.score(metrics.row(metrics.add(unsaved), levels))
                 about = {"steps": row["steps"], "seconds": row["seconds"], "best": max(about["best"], score)}
                 if score >= about["best"]:  # first: wherever this is killed, there is a best one if there is any
                     checkpoint.save_best(folder.checkpoints, {"params": state_s.params}, about | {"success": score})

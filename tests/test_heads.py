@@ -14,6 +14,7 @@ from hcam.encoder import EncoderConfig
 from hcam.envs import ballet
 from hcam.envs.spaces import Box, Discrete, Tokens
 from hcam.heads import HeadsConfig
+from hcam.memory.layers import init_norm
 
 BALLET = envs.make("ballet", tile=1)
 TINY = EncoderConfig(channels=(4, 8), filters=(1, 3), strides=(1, 1), language=16, word=8)
@@ -85,7 +86,9 @@ def test_decoders_have_the_shape_of_what_they_reconstruct(config, space, shape):
     def run(key):
         params = heads.init_decoder(key, config, space, WIDTH)
         decoded = heads.decode(params, config, space, jnp.zeros(WIDTH))
-        return decoded, heads.loss(space, decoded, jnp.zeros(space.shape, space.dtype))
+        seen = {"part": jnp.zeros(space.shape, space.dtype)}
+        decoders = {"part": params, "norm": init_norm(WIDTH)}
+        return decoded, heads.losses(decoders, config, {"part": space}, jnp.zeros(WIDTH), seen)["part"]
 
     decoded, loss = jax.eval_shape(run, jax.random.key(0))
     assert decoded.shape == shape

@@ -105,10 +105,9 @@ def test_the_first_minibatch_is_on_policy():
 
 def test_minibatches_share_out_the_environments():
     steps: Any = {"s": jnp.arange(24).reshape(3, 8)}
-    after: Any = {"a": jnp.arange(8)}
-    batch = Batch({"m": jnp.arange(8)}, steps, after)
+    batch = Batch({"m": jnp.arange(8)}, steps, jnp.arange(8.0))
     shares = [share_of(batch, jnp.int32(m), 4) for m in range(2)]
-    for part, axis in (("memory_b", 0), ("steps_tb", 1), ("after_b", 0)):
+    for part, axis in (("memory_b", 0), ("steps_tb", 1), ("value_b", 0)):
         joined = [jax.tree.leaves(getattr(share, part))[0] for share in shares]
         np.testing.assert_array_equal(np.concatenate(joined, axis), jax.tree.leaves(getattr(batch, part))[0])
 

@@ -118,15 +118,14 @@ def unroll_of(built, steps=3, terminated=False):
         none,
         episode,
     )
-    after = Inputs(observation[0], jnp.bool_(False), jnp.int32(0), jnp.float32(0))
-    return steps_t, after
+    return steps_t, jnp.float32(2.0)
 
 
 def test_policy_baseline_and_entropy_are_their_formulas(tiny):
     """With every step an end, the target is the reward: baseline 1/2 (r - V)^2, policy -rho (r - V) log pi(a)."""
     built, params = tiny
-    steps_t, after = unroll_of(built, terminated=True)
-    losses, seen = loss.per_step(built, LossConfig(), params, built.init_state(), steps_t, after)
+    steps_t, value_end = unroll_of(built, terminated=True)
+    losses, seen = loss.per_step(built, LossConfig(), params, built.init_state(), steps_t, value_end)
     _, output = built.unroll(params, built.init_state(), steps_t.inputs)
     log_pi = jax.nn.log_softmax(output.logits)
     chosen = np.take_along_axis(np.asarray(log_pi), np.asarray(steps_t.action)[:, None], 1)[:, 0]
@@ -142,10 +141,10 @@ def test_policy_baseline_and_entropy_are_their_formulas(tiny):
 def test_the_policy_learns_from_its_own_term_alone(tiny):
     """Neither the advantage nor the value target carries a gradient: only log pi and V themselves do."""
     built, params = tiny
-    steps_t, after = unroll_of(built)
+    steps_t, value_end = unroll_of(built)
 
     def of(name, params):
-        return loss.per_step(built, LossConfig(), params, built.init_state(), steps_t, after)[0][name].sum()
+        return loss.per_step(built, LossConfig(), params, built.init_state(), steps_t, value_end)[0][name].sum()
 
     policy, baseline = (jax.grad(lambda params, name=name: of(name, params))(params) for name in ("policy", "baseline"))
     norm = lambda tree: sum(float(jnp.abs(leaf).sum()) for leaf in jax.tree.leaves(tree))  # noqa: E731
@@ -157,11 +156,13 @@ def test_the_policy_learns_from_its_own_term_alone(tiny):
 
 def test_total_weighs_the_means(tiny):
     built, params = tiny
-    steps_t, after = unroll_of(built)
+    steps_t, value_end = unroll_of(built)
     config = LossConfig(policy=2.0, baseline=3.0, entropy=0.5, reconstruction=7.0)
-    losses, _ = loss.per_step(built, config, params, built.init_state(), steps_t, after)
+    losses, _ = loss.per_step(built, config, params, built.init_state(), steps_t, value_end)
     batch = lambda tree, axis: jax.tree.map(lambda leaf: jnp.stack([leaf, leaf], axis), tree)  # noqa: E731
-    total, means = loss.total(built, config, params, batch(built.init_state(), 0), batch(steps_t, 1), batch(after, 0))
+    total, means = loss.total(
+        built, config, params, batch(built.init_state(), 0), batch(steps_t, 1), batch(value_end, 0)
+    )
     expected = {name: float(value.mean()) for name, value in losses.items()}
     for name, value in expected.items():
         np.testing.assert_allclose(means[name], value, rtol=1e-5)
@@ -171,14 +172,28 @@ def test_total_weighs_the_means(tiny):
 
 def test_image_loss_is_sigmoid_cross_entropy_mean_over_pixels():
     """Logit 0 costs log 2 whatever the pixel; logit log 3 is the probability 3/4."""
-    space = Box((1, 2, 1), 0, 255, "uint8")
     pixel = jnp.array([[[255], [0]]], jnp.uint8)
-    np.testing.assert_allclose(heads.loss(space, jnp.zeros((1, 2, 1)), pixel), np.log(2), rtol=1e-6)
+    np.testing.assert_allclose(heads.pixel_loss(255, jnp.zeros((1, 2, 1)), pixel), np.log(2), rtol=1e-6)
     logit = jnp.full((1, 2, 1), np.log(3), jnp.float32)
-    np.testing.assert_allclose(heads.loss(space, logit, pixel), (-np.log(3 / 4) - np.log(1 / 4)) / 2, rtol=1e-6)
+    np.testing.assert_allclose(heads.pixel_loss(255, logit, pixel), (-np.log(3 / 4) - np.log(1 / 4)) / 2, rtol=1e-6)
     half = jnp.array([[[51], [51]]], jnp.uint8)  # a fifth lit
     expected = -(0.2 * np.log(3 / 4) + 0.8 * np.log(1 / 4))
-    np.testing.assert_allclose(heads.loss(space, logit, half), expected, rtol=1e-6)
+    np.testing.assert_allclose(heads.pixel_loss(255, logit, half), expected, rtol=1e-6)
+
+
+def test_the_image_loss_has_its_own_gradient():
+    """(sigmoid(logit) - pixel) / pixels, whatever is asked of the loss afterwards; the same as differentiating it."""
+    logit = jax.random.normal(jax.random.key(0), (4, 5, 3))
+    pixel = jax.random.randint(jax.random.key(1), (4, 5, 3), 0, 256).astype(jnp.uint8)
+
+    def by_hand(logit):
+        target = pixel.astype(jnp.float32) / 255
+        return jnp.square((-target * jax.nn.log_sigmoid(logit) - (1 - target) * jax.nn.log_sigmoid(-logit)).mean())
+
+    expected = jax.grad(by_hand)(logit)
+    found = jax.grad(lambda logit: jnp.square(heads.pixel_loss(255, logit, pixel)))(logit)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
+    assert jax.grad(heads.pixel_loss, 1)(255, logit.astype(jnp.bfloat16), pixel).dtype == jnp.bfloat16
 
 
 def test_language_loss_is_summed_over_the_sequence():

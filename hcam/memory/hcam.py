@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from . import checks, ring, stack
+from . import checks, kernel, ring, stack
 from .layers import init_norm, layer_norm, spread, wide
 from .recall import (
     FORMS,
@@ -22,7 +22,9 @@ from .recall import (
     attend_gathered,
     chunk_positions,
     init_read,
+    inner_queries,
     keys_values,
+    outer_answers,
     read_chunks,
 )
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
@@ -228,7 +230,17 @@ def _recall_step(
     if cache is None and dense:
         return attend_dense(params, query_qd, logits_qm, fetch(every_m), k=k, heads=heads, order=order)
     if cache is None:
-        return attend_gathered(params, query_qd, logits_qm, fetch, k=k, heads=heads, order=order)
+        answer_qd, recalled = attend_gathered(params, query_qd, logits_qm, fetch, k=k, heads=heads, order=order)
+        if config.form == "auto" and kernel.suits(config.chunk, config.width, config.dtype):
+            # What the plain form would answer is then left out by the compiler, and what it attended to as well
+            # where nobody asks.
+            begin_k = chunk_rows(config, number_m[recalled.chunk_qk[0]], row_rd.shape[0])[:, 0]
+            code_cd = add_positions(jnp.zeros((config.chunk, config.width), row_rd.dtype), code_cd)
+            count = jnp.minimum(mask_qm[0].sum(dtype=jnp.int32), k)
+            inner_hd = inner_queries(params, query_qd, heads)[0]
+            mixed_hd = kernel.attend(inner_hd, stored_rd, begin_k, recalled.weight_qk[0], count, code_cd)
+            answer_qd = outer_answers(params, mixed_hd[None], recalled.weight_qk)
+        return answer_qd, recalled
 
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
     where = index(every_m[None] if dense else chunk_qk)

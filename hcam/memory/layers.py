@@ -1,5 +1,7 @@
 """The parts of every memory: linear map, LayerNorm, MLP, GRU gate, sinusoids; parameters in plain dicts."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -27,6 +29,18 @@ def _softmax_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, 
     weight = softmax(*primals)
     pulled = wide(weight) * wide(tangents[0])
     return weight, (pulled - wide(weight) * pulled.sum(-1, keepdims=True)).astype(weight.dtype)
+
+
+def in_dtype(params: Params, dtype: str) -> Params:
+    """Weights as they are computed with, so that many steps need not convert them again and again.
+
+    A norm's scale and offset stay: they are used in float32.
+    """
+
+    def convert(path: tuple[Any, ...], leaf: Array) -> Array:
+        return leaf if path[-1] in map(jax.tree_util.DictKey, ("scale", "offset")) else leaf.astype(dtype)
+
+    return jax.tree.map_with_path(convert, params)
 
 
 def init_linear(key: Array, fan_in: int, fan_out: int, *, bias: bool = True, scale: float = 1.0) -> Params:

@@ -159,22 +159,25 @@ def _step_layer(
     """Write, then read: the row of this step replaces one that nothing can see any more."""
     heads, top_k = stack.config.heads, stack.top_k
     row_rd = ring.put(past.input_rd, time, x_d)
-    if past.cache is None:
-        row_wd = row_rd[(time - ring.count(stack.window)) % stack.rows]
-        answer_d, attention_hw = window.step(params["window"], row_wd, time, heads=heads, top_k=top_k)
-        recent, chunks = None, None
-    else:
-        recent, answer_d, attention_hw = window.step_cached(
-            params["window"], x_d, past.cache.window, time, heads=heads, top_k=top_k
-        )
-        chunks = past.cache.block
-    y_d, summary_md, recalled = gate(params.get("window_gate"), x_d, answer_d), past.summary_md, None
+    with jax.named_scope("window"):
+        if past.cache is None:
+            row_wd = row_rd[(time - ring.count(stack.window)) % stack.rows]
+            answer_d, attention_hw = window.step(params["window"], row_wd, time, heads=heads, top_k=top_k)
+            recent, chunks = None, None
+        else:
+            recent, answer_d, attention_hw = window.step_cached(
+                params["window"], x_d, past.cache.window, time, heads=heads, top_k=top_k
+            )
+            chunks = past.cache.block
+        y_d, summary_md, recalled = gate(params.get("window_gate"), x_d, answer_d), past.summary_md, None
     if stack.block:
-        answer_d, silent, summary_md, chunks, recalled = stack.block.step(
-            params["block"], row_rd, summary_md, chunks, x_d, y_d, time
-        )
-        y_d = jnp.where(silent, y_d, gate(params.get("block_gate"), y_d, answer_d))
-    y_d = gate(params.get("mlp_gate"), y_d, mlp(params["mlp"], y_d))
+        with jax.named_scope("recall"):
+            answer_d, silent, summary_md, chunks, recalled = stack.block.step(
+                params["block"], row_rd, summary_md, chunks, x_d, y_d, time
+            )
+            y_d = jnp.where(silent, y_d, gate(params.get("block_gate"), y_d, answer_d))
+    with jax.named_scope("mlp"):
+        y_d = gate(params.get("mlp_gate"), y_d, mlp(params["mlp"], y_d))
     cache = None if recent is None else LayerCache(recent, chunks)
     return y_d, LayerState(row_rd, summary_md, cache), attention_hw, recalled
 
@@ -210,16 +213,19 @@ def _unroll_layer(
     stack: Stack, params: Params, past: LayerState, x_td: Array, clock: Array, start_t: Array
 ) -> tuple[Array, LayerState, Array, Recalled | None]:
     stored_vd = ring.tail(past.input_rd, clock, stack.window - 1)
-    answer_td, attention_htj = window.unroll(
-        params["window"], stored_vd, x_td, start_t, heads=stack.config.heads, top_k=stack.top_k
-    )
-    y_td, summary_md, recalled = gate(params.get("window_gate"), x_td, answer_td), past.summary_md, None
-    if stack.block:
-        answer_td, silent_t, summary_md, recalled = stack.block.unroll(
-            params["block"], past.input_rd, summary_md, x_td, y_td, clock, start_t
+    with jax.named_scope("window"):
+        answer_td, attention_htj = window.unroll(
+            params["window"], stored_vd, x_td, start_t, heads=stack.config.heads, top_k=stack.top_k
         )
-        y_td = jnp.where(silent_t[:, None], y_td, gate(params.get("block_gate"), y_td, answer_td))
-    y_td = gate(params.get("mlp_gate"), y_td, mlp(params["mlp"], y_td))
+        y_td, summary_md, recalled = gate(params.get("window_gate"), x_td, answer_td), past.summary_md, None
+    if stack.block:
+        with jax.named_scope("recall"):
+            answer_td, silent_t, summary_md, recalled = stack.block.unroll(
+                params["block"], past.input_rd, summary_md, x_td, y_td, clock, start_t
+            )
+            y_td = jnp.where(silent_t[:, None], y_td, gate(params.get("block_gate"), y_td, answer_td))
+    with jax.named_scope("mlp"):
+        y_td = gate(params.get("mlp_gate"), y_td, mlp(params["mlp"], y_td))
     row_rd = ring.write(past.input_rd, x_td, x_td.shape[0] - start_t[-1])
     return y_td, LayerState(row_rd, summary_md, cache=None), attention_htj, recalled
 

@@ -143,19 +143,7 @@ class Agent:
 
 
 # Names of parameters beside an observation's parts, and of losses and what is told with them.
-RESERVED = {
-    "join",
-    "norm",
-    "policy",
-    "baseline",
-    "entropy",
-    "rho",
-    "rho_first",
-    "value",
-    "advantage",
-    "gradient",
-    "open",
-}
+RESERVED = {"join", "norm", "policy", "baseline", "entropy", "rho", "rho_first", "value", "advantage", "gradient"}
 
 
 def make(config: AgentConfig, env: Environment) -> Agent:

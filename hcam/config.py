@@ -7,7 +7,6 @@ from typing import Any, get_type_hints
 
 from hcam import envs
 from hcam.agent import AgentConfig
-from hcam.curriculum import CurriculumConfig
 from hcam.envs.environment import Environment, Params
 from hcam.folder import read_config
 from hcam.learner import LearnerConfig
@@ -20,15 +19,17 @@ from hcam.optimiser import OptimiserConfig
 class TaskConfig:
     task: str = "ballet"  # one of `hcam tasks`
     levels: tuple[str, ...] = ()  # of which every episode draws one; none: the task's own mixture
+    weights: tuple[float, ...] = ()  # Ballet: how often each level is drawn, relative to the others; none: equally
     tile: int | None = None  # Ballet: pixels along a tile's side, 9 (as published), 3 or 1
 
     def make(self) -> Environment:
-        if self.tile is not None and self.task != "ballet":
-            raise ValueError(f"tile is Ballet's, but the task is {self.task}: leave it out.")
+        for name, given in {"tile": self.tile is not None, "weights": bool(self.weights)}.items():
+            if given and self.task != "ballet":
+                raise ValueError(f"{name} is Ballet's, but the task is {self.task}: leave it out.")
         return envs.make(self.task, **({} if self.tile is None else {"tile": self.tile}))
 
     def params(self, env: Environment) -> Params:
-        return env.params(*self.levels)
+        return env.params(*self.levels, **({"weights": self.weights} if self.weights else {}))
 
     def names(self, env: Environment) -> tuple[str, ...]:
         """What the levels are called, in the order in which the environment numbers them."""
@@ -58,7 +59,6 @@ class Config:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
-    curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     @property

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 
-from hcam import curriculum, loss, rollout
+from hcam import loss, rollout
 from hcam.agent import Agent
-from hcam.curriculum import CurriculumConfig, Progress
 from hcam.envs.environment import Environment
 from hcam.envs.environment import Params as Level
 from hcam.loss import LossConfig
@@ -49,7 +48,6 @@ class TrainState(NamedTuple):
     params: Params
     optimiser: Any
     lives_b: Life
-    progress: Progress  # through the levels
     key: Array  # the run's one key; update u uses fold_in(key, u)
     updates: Array  # int32, unrolls so far
 
@@ -62,36 +60,24 @@ class Learner(NamedTuple):
     optimiser: optax.GradientTransformation
     config: LearnerConfig
     loss: LossConfig
-    curriculum: CurriculumConfig = CurriculumConfig()
 
     def init(self, key: Array) -> TrainState:
         key_params, key_env, key_run = jax.random.split(key, 3)
         params = self.agent.init_params(key_params)
-        progress = curriculum.begin(self.curriculum, self.levels)
-        begin = partial(rollout.begin, self.agent, self.env, params=self.open(progress))
+        begin = partial(rollout.begin, self.agent, self.env, params=self.level)
         lives_b = jax.vmap(begin)(jax.random.split(key_env, self.config.environments))
-        return TrainState(
-            params, self.optimiser.init(ravel_pytree(params)[0]), lives_b, progress, key_run, jnp.int32(0)
-        )
+        return TrainState(params, self.optimiser.init(ravel_pytree(params)[0]), lives_b, key_run, jnp.int32(0))
 
     def update(self, state: TrainState) -> tuple[TrainState, Seen]:
         key = jax.random.fold_in(state.key, state.updates)
         lives_b, steps_tb = rollout.rollout(
-            self.agent, self.env, state.params, self.open(state.progress), key, state.lives_b, self.config.unroll
+            self.agent, self.env, state.params, self.level, key, state.lives_b, self.config.unroll
         )
         value_b = rollout.expected(self.agent, state.params, lives_b)
         batch = Batch(state.lives_b.memory, steps_tb, value_b)
         params, optimiser, learned = self.learn(state.params, state.optimiser, batch)
-        tally = count(steps_tb.episode, self.levels)
-        progress = curriculum.after(self.curriculum, state.progress, tally)
-        state = TrainState(params, optimiser, lives_b, progress, state.key, state.updates + 1)
-        return state, Seen(learned | {"open": progress.opened.astype(jnp.float32)}, tally)
-
-    def open(self, progress: Progress) -> Level:
-        """The levels that episodes are drawn from now."""
-        if not self.curriculum.open_at:
-            return self.level
-        return self.env.weighted(self.level, curriculum.weights(progress))
+        state = TrainState(params, optimiser, lives_b, state.key, state.updates + 1)
+        return state, Seen(learned, count(steps_tb.episode, self.levels))
 
     @jax.named_scope("learning")
     def learn(self, params: Params, optimiser: Any, batch: "Batch") -> tuple[Params, Any, dict[str, Array]]:

@@ -10,8 +10,8 @@ from hcam.memory.types import Array
 from hcam.rollout import Episode
 
 # Told beside the losses: importance weights (and those of the first minibatch, which are 1 where acting equals
-# learning), values, advantages, the norm of the gradient, and how many levels are open.
-HEALTH = ("rho", "rho_first", "value", "advantage", "gradient", "open")
+# learning), values, advantages, and the norm of the gradient.
+HEALTH = ("rho", "rho_first", "value", "advantage", "gradient")
 
 
 class Tally(NamedTuple):
@@ -70,7 +70,7 @@ def row(seen_s: Seen, levels: tuple[str, ...], **head: Any) -> dict[str, Any]:
 
 
 def score(row: dict[str, Any]) -> float:
-    """A row as one number: the mean over levels, of which one that has not opened yet counts as not mastered."""
+    """A row as one number: the mean over levels, however often each was played; one that was not counts as 0."""
     return float(np.mean([level["success"] or 0.0 for level in row["levels"].values()]))
 
 

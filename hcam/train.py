@@ -24,18 +24,14 @@ class DivergedError(ValueError):
 def make_learner(config: Config) -> Learner:
     """Everything that is decided before compilation: what does not fit is refused here."""
     env = config.task.make()
-    level, levels = config.task.params(env), len(config.task.names(env))
-    if config.curriculum.open_at:
-        env.weighted(level, jnp.ones(levels))
     return Learner(
         agent=agent.make(config.agent, env),
         env=env,
-        level=level,
-        levels=levels,
+        level=config.task.params(env),
+        levels=len(config.task.names(env)),
         optimiser=optimiser.make(config.optimiser, config.updates * config.learner.gradient_steps),
         config=config.learner,
         loss=config.loss,
-        curriculum=config.curriculum,
     )
 
 

@@ -50,7 +50,7 @@ def test_settings_that_this_version_does_not_know_are_refused():
 
 def test_settings_that_are_younger_than_the_file_have_their_defaults():
     values = json.loads(json.dumps(to_json(preset("quickstart"))))
-    del values["curriculum"], values["loss"]["trace"]
+    del values["task"]["weights"], values["loss"]["trace"]
     assert from_json(Config, values) == preset("quickstart")
 
 
@@ -131,6 +131,7 @@ def test_bad_runs_are_refused(wrong, sentence):
     [
         (TaskConfig(task="chess"), "there is no task 'chess': choose from ballet, constant"),
         (TaskConfig(task="echo", tile=1), "tile is Ballet's, but the task is echo: leave it out."),
+        (TaskConfig(task="echo", weights=(1.0,)), "weights is Ballet's, but the task is echo: leave it out."),
         (TaskConfig(levels=("9_delay16",)), "there is no Ballet level '9_delay16'"),
         (TaskConfig(task="echo", levels=("hard",)), "there is no Echo level 'hard': it has no levels."),
     ],

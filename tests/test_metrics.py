@@ -99,3 +99,8 @@ def test_the_first_loss_that_is_no_number_is_found():
     endless = update(policy=[float("inf"), 2.0], value=[float("nan"), 1.0])
     assert metrics.first_not_finite([good, second_seed, endless]) == (1, "value")
     assert metrics.first_not_finite([endless, good]) == (0, "policy")
+
+
+def test_the_score_is_the_mean_over_levels_however_often_each_was_played():
+    levels = {"easy": {"success": 0.9}, "hard": {"success": 0.3}, "unplayed": {"success": None}}
+    assert metrics.score({"levels": levels, "success": 0.88}) == pytest.approx(0.4)

@@ -256,8 +256,7 @@ class Idle(NamedTuple):
     def init(self, key: jax.Array) -> TrainState:
         params = {"w": jax.random.uniform(key, (2,))}
         lives_b: Any = {"x": jnp.zeros(3)}
-        progress: Any = {"p": jnp.zeros(1)}
-        return TrainState(params, {"m": jnp.zeros(2)}, lives_b, progress, jax.random.key(7), jnp.int32(0))
+        return TrainState(params, {"m": jnp.zeros(2)}, lives_b, jax.random.key(7), jnp.int32(0))
 
     def update(self, state: TrainState) -> tuple[TrainState, Seen]:
         done = state.updates + 1

@@ -102,8 +102,9 @@ def acting(learner: Learner) -> Step:
 
     def act(state: TrainState) -> tuple[TrainState, Any]:
         key, unroll = jax.random.fold_in(state.key, state.updates), learner.config.unroll
-        level = learner.open(state.progress)
-        lives_b, steps_tb = rollout.rollout(learner.agent, learner.env, state.params, level, key, state.lives_b, unroll)
+        lives_b, steps_tb = rollout.rollout(
+            learner.agent, learner.env, state.params, learner.level, key, state.lives_b, unroll
+        )
         return state._replace(lives_b=lives_b, updates=state.updates + 1), steps_tb
 
     return act

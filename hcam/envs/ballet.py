@@ -82,9 +82,6 @@ class Ballet(Environment):
             jnp.array(weights, jnp.float32),
         )
 
-    def weighted(self, params: Levels, weight_l: jax.Array) -> Levels:
-        return params._replace(weight_l=weight_l)
-
     def start(self, key: jax.Array, params: Levels) -> State:
         return _opening(draw(key, params))
 

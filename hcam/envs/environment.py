@@ -61,10 +61,6 @@ class Environment:
             raise ValueError(f"{type(self).__name__} has no levels, but was asked for {', '.join(levels)}.")
         return ()
 
-    def weighted(self, params: Params, weight_l: jax.Array) -> Params:
-        """The same levels, drawn as often as these say, relative to each other: traced, for a curriculum."""
-        raise ValueError(f"{type(self).__name__} has no levels that could be drawn more or less often.")
-
     def episode(self, description: Mapping[str, Any]) -> State:
         """The first state of exactly this episode, from a description in plain words."""
         raise ValueError(f"{type(self).__name__} cannot build an episode from a description.")

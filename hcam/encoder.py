@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 from hcam.memory import checks
-from hcam.memory.layers import init_linear, init_norm, layer_norm, linear, spread
+from hcam.memory.layers import init_linear, init_norm, layer_norm, linear
 from hcam.memory.types import Array, Params
 
 
@@ -139,14 +139,11 @@ def init_conv(key: Array, size: int, channels_in: int, channels_out: int) -> Par
 
 
 def conv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
-    """Where stride and size agree, patches do not overlap and are cut by reshaping; else padded to keep the size."""
-    if size == stride:
-        return linear(params, patches(x_hwc, size))
-    weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
-    y_hwc = jax.lax.conv_general_dilated(
-        x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )[0]
-    return y_hwc + spread(params["b"], y_hwc)
+    """One product with all patches, as this is what GPUs do well; their library of convolutions is slow to learn.
+
+    Where stride and size agree, patches do not overlap and are cut by reshaping; else padded to keep the size.
+    """
+    return linear(params, patches(x_hwc, size) if size == stride else overlapping(x_hwc, size, stride))
 
 
 def patches(x_hwc: Array, size: int) -> Array:
@@ -154,6 +151,16 @@ def patches(x_hwc: Array, size: int) -> Array:
     height, width, channels = x_hwc.shape
     cut = x_hwc.reshape(height // size, size, width // size, size, channels)
     return cut.transpose(0, 2, 1, 3, 4).reshape(height // size, width // size, size * size * channels)
+
+
+def overlapping(x_hwc: Array, size: int, stride: int) -> Array:
+    """The patch around each pixel, or each `stride`-th: [H, W, C] -> [H/stride, W/stride, size * size * C]."""
+    height, width, _ = x_hwc.shape
+    out = [-(-side // stride) for side in (height, width)]
+    missing = [max(0, (after - 1) * stride + size - side) for after, side in zip(out, (height, width), strict=True)]
+    x_hwc = jnp.pad(x_hwc, (*((less // 2, less - less // 2) for less in missing), (0, 0)))
+    spans = [[slice(start, start + (after - 1) * stride + 1, stride) for start in range(size)] for after in out]
+    return jnp.concatenate([x_hwc[rows, columns] for rows in spans[0] for columns in spans[1]], axis=-1)
 
 
 def cuts(config: EncoderConfig) -> bool:

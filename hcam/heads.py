@@ -150,6 +150,8 @@ def unconv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
     """The transpose of `encoder.conv`: a patch per pixel where patches do not overlap, else spread by the stride."""
     if size == stride:
         return join_patches(linear(params, x_hwc), size)
+    if stride == 1:
+        return encoder.conv(params, x_hwc, size, stride)
     weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
     y_hwc = jax.lax.conv_transpose(
         x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")

@@ -238,7 +238,7 @@ def _recall_step(
             code_cd = add_positions(jnp.zeros((config.chunk, config.width), row_rd.dtype), code_cd)
             count = jnp.minimum(mask_qm[0].sum(dtype=jnp.int32), k)
             inner_hd = inner_queries(params, query_qd, heads)[0]
-            mixed_hd = kernel.attend(inner_hd, stored_rd, begin_k, recalled.weight_qk[0], count, code_cd)
+            mixed_hd = kernel.step(inner_hd, stored_rd, begin_k, recalled.weight_qk[0], count, code_cd)
             answer_qd = outer_answers(params, mixed_hd[None], recalled.weight_qk)
         return answer_qd, recalled
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from . import checks
+from . import checks, kernel
 from .layers import init_linear, linear, sinusoids, softmax, spread
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
 from .types import Array, Params
@@ -112,13 +112,14 @@ def read_chunks(
 ) -> tuple[Array, Recalled]:
     """`read` without the checks, for one environment."""
     key_md, content_mcd = (jax.lax.stop_gradient(x).astype(query_qe.dtype) for x in (key_md, content_mcd))
+    fused = form == "auto" and kernel.suits(content_mcd.shape[1], content_mcd.shape[2], query_qe.dtype)
     if form == "auto":
         form = choose_form(query_qe.shape[0], key_md.shape[0], k)
     logits_qm = relevance_logits(params, query_qe, key_md, mask_qm)
     code_cd = chunk_positions(*content_mcd.shape[1:]) if positions else None
     if form == "dense":
         content_mcd = add_positions(content_mcd, code_cd)
-        return attend_dense(params, query_qe, logits_qm, content_mcd, k=k, heads=heads, order=order)
+        return attend_dense(params, query_qe, logits_qm, content_mcd, k=k, heads=heads, order=order, fused=fused)
 
     def fetch(chunk_qk: Array) -> Array:
         return add_positions(content_mcd[chunk_qk], code_cd)
@@ -136,12 +137,20 @@ def add_positions(content: Array, code_cd: Array | None) -> Array:
 
 
 def attend_dense(
-    params: Params, query_qe: Array, logits_qm: Array, content_mcd: Array, *, k: int, heads: int, order: str
+    params: Params,
+    query_qe: Array,
+    logits_qm: Array,
+    content_mcd: Array,
+    *,
+    k: int,
+    heads: int,
+    order: str,
+    fused: bool = False,
 ) -> tuple[Array, Recalled]:
-    """All queries inside all chunks; those outside the top k are weighted zero."""
-    within_qhmc = softmax(jnp.einsum("qhd,mcd->qhmc", inner_queries(params, query_qe, heads), content_mcd))
-    weight_qm = top_weights(logits_qm, k, order)
-    mixed_qhd = jnp.einsum("qhmc,mcd->qhd", within_qhmc * spread(weight_qm[:, None, :, None], within_qhmc), content_mcd)
+    """All queries inside all chunks; those outside the top k are weighted zero, and not even looked at if `fused`."""
+    inner_qhd, weight_qm = inner_queries(params, query_qe, heads), top_weights(logits_qm, k, order)
+    mixed_qhd = (kernel.unroll if fused else kernel.plain_unroll)(inner_qhd, content_mcd, weight_qm)
+    within_qhmc = softmax(jnp.einsum("qhd,mcd->qhmc", inner_qhd, content_mcd))  # for those who ask
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
     within_qkhc = jax.vmap(lambda within_hmc, chunk_k: within_hmc[:, chunk_k])(within_qhmc, chunk_qk).swapaxes(1, 2)
     return outer_answers(params, mixed_qhd, weight_qm), Recalled(chunk_qk, weight_qk, within_qkhc)

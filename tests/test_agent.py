@@ -17,6 +17,7 @@ from hcam.envs.probes import Echo
 from hcam.envs.spaces import Box
 from hcam.heads import HeadsConfig
 from hcam.memory import HCAM, LSTM, Local, TrXL
+from hcam.memory.layers import in_dtype
 
 MEMORIES = ("hcam", "trxl", "lstm", "none")
 TASKS = {"ballet": envs.make("ballet", tile=1), "first_symbol": envs.make("first_symbol")}
@@ -233,3 +234,16 @@ def test_a_part_may_not_be_called_like_a_loss():
 
     with pytest.raises(ValueError, match="called 'entropy', which names something else here"):
         agent.make(AgentConfig(), Odd())
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_weights_that_are_converted_once_act_the_same_to_the_bit(memory):
+    """Acting converts them before its loop, learning where they are used."""
+    made = agent.make(config_of("ballet", memory, "bfloat16"), TASKS["ballet"])
+    params = random_weights(made, 0.3)
+    inputs = jax.tree.map(lambda leaf: leaf[0], random_inputs("ballet", 0))
+    act = jax.jit(made.step)
+    one, two = (act(weights, made.init_state(), inputs) for weights in (params, in_dtype(params, "bfloat16")))
+    jax.tree.map(np.testing.assert_array_equal, one, two)
+    kinds = {leaf.dtype for leaf in jax.tree.leaves(in_dtype(params, "bfloat16"))}
+    assert kinds == {jnp.dtype("bfloat16"), jnp.dtype("float32")}  # the norms' own stay

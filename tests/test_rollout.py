@@ -213,6 +213,18 @@ def test_lives_go_on():
     assert np.abs(forgot.logits[:, :3].swapaxes(0, 1) - two.logits[:3]).max() > 1e-5  # the memory matters
 
 
+def test_what_is_expected_next_is_the_value_that_comes_next():
+    """After an unroll, the agent is asked about what it sees then, with the memory it has then."""
+    made, weights, _, fresh_b = built("timeout")
+    middle_b, one = rolled("timeout", 0)
+    _, two = rolled("timeout", 1, middle_b)
+    both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), one.inputs, two.inputs)
+    _, output = learn(made, weights)(fresh_b.memory, both)
+    found = rollout.expected(made, weights, middle_b)
+    np.testing.assert_allclose(found, output.value[:, 5], atol=1e-6)
+    assert np.abs(found - rollout.expected(made, weights, middle_b._replace(memory=fresh_b.memory))).max() > 1e-6
+
+
 def test_greedy_takes_the_best_action():
     assert {int(one_step(key, greedy=True)[1].action) for key in range(20)} == {1}
     assert {int(one_step(key)[1].action) for key in range(20)} == {0, 1, 2}

@@ -15,6 +15,7 @@ from hcam.envs.environment import Environment
 from hcam.envs.environment import Params as Level
 from hcam.loss import LossConfig
 from hcam.memory import checks
+from hcam.memory.layers import in_dtype
 from hcam.memory.types import Array, Params
 from hcam.metrics import Seen, count
 from hcam.rollout import Life, Steps
@@ -69,15 +70,20 @@ class Learner(NamedTuple):
         return TrainState(params, self.optimiser.init(ravel_pytree(params)[0]), lives_b, key_run, jnp.int32(0))
 
     def update(self, state: TrainState) -> tuple[TrainState, Seen]:
-        key = jax.random.fold_in(state.key, state.updates)
-        lives_b, steps_tb = rollout.rollout(
-            self.agent, self.env, state.params, self.level, key, state.lives_b, self.config.unroll
-        )
-        value_b = rollout.expected(self.agent, state.params, lives_b)
-        batch = Batch(state.lives_b.memory, steps_tb, value_b)
+        lives_b, batch = self.act(state)
         params, optimiser, learned = self.learn(state.params, state.optimiser, batch)
         state = TrainState(params, optimiser, lives_b, state.key, state.updates + 1)
-        return state, Seen(learned, count(steps_tb.episode, self.levels))
+        return state, Seen(learned, count(batch.steps_tb.episode, self.levels))
+
+    @jax.named_scope("acting")
+    def act(self, state: TrainState) -> tuple[Life, "Batch"]:
+        """An unroll of all environments: the lives that go on, and what there is to learn from."""
+        key = jax.random.fold_in(state.key, state.updates)
+        weights = in_dtype(state.params, self.agent.config.dtype)  # once, not at every step
+        lives_b, steps_tb = rollout.rollout(
+            self.agent, self.env, weights, self.level, key, state.lives_b, self.config.unroll
+        )
+        return lives_b, Batch(state.lives_b.memory, steps_tb, rollout.expected(self.agent, weights, lives_b))
 
     @jax.named_scope("learning")
     def learn(self, params: Params, optimiser: Any, batch: "Batch") -> tuple[Params, Any, dict[str, Array]]:

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 
 from hcam.agent import Agent, Inputs
 from hcam.envs.environment import Environment, Params
-from hcam.memory.layers import in_dtype
 from hcam.memory.types import Array
 from hcam.memory.types import Params as Weights
 
@@ -74,7 +73,6 @@ def act(
     return Life(state, inputs, memory, jnp.where(done, 0.0, ret), jnp.where(done, 0, length)), steps
 
 
-@jax.named_scope("acting")
 def rollout(
     agent: Agent,
     env: Environment,
@@ -86,7 +84,7 @@ def rollout(
     greedy: bool = False,
 ) -> tuple[Life, Steps]:
     """T steps of B environments: the lives that go on, and Steps [T, B]."""
-    batch, weights = lives_b.length.size, in_dtype(weights, agent.config.dtype)
+    batch = lives_b.length.size
     one = partial(act, agent, env, weights, params, greedy)
 
     def body(lives_b: Life, t: Array) -> tuple[Life, Steps]:
@@ -97,5 +95,4 @@ def rollout(
 
 def expected(agent: Agent, weights: Weights, lives_b: Life) -> Array:
     """What the agent expects of what it sees next, [B]; the lives stay as they are."""
-    see = partial(agent.step, in_dtype(weights, agent.config.dtype))
-    return jax.vmap(lambda life: see(life.memory, life.inputs)[1].value)(lives_b)
+    return jax.vmap(lambda life: agent.step(weights, life.memory, life.inputs)[1].value)(lives_b)

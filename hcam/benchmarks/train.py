@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 from rich.table import Table
 
-from hcam import __version__, rollout
+from hcam import __version__
 from hcam.benchmarks import operations
 from hcam.benchmarks.figure import empty_table
 from hcam.benchmarks.measure import Failed, device_name, reason
@@ -98,14 +98,11 @@ def prepare(config: Config) -> Contender | Failed:
 
 
 def acting(learner: Learner) -> Step:
-    """The acting of an update, all that learning would be given included."""
+    """The acting of an update, with all that learning would be given."""
 
     def act(state: TrainState) -> tuple[TrainState, Any]:
-        key, unroll = jax.random.fold_in(state.key, state.updates), learner.config.unroll
-        lives_b, steps_tb = rollout.rollout(
-            learner.agent, learner.env, state.params, learner.level, key, state.lives_b, unroll
-        )
-        return state._replace(lives_b=lives_b, updates=state.updates + 1), steps_tb
+        lives_b, batch = learner.act(state)
+        return state._replace(lives_b=lives_b, updates=state.updates + 1), batch
 
     return act
 

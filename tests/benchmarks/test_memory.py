@@ -10,6 +10,7 @@ from hcam.benchmarks.memory import CPU, PAPER, Sizes
 TINY = Sizes(batch=1, actors=2, unroll=8, width=8, heads=2, chunk=4, top_k=2, layers=1)
 
 
+@pytest.mark.slow
 def test_measures_everything_that_is_promised():
     with jax.numpy_dtype_promotion("standard"):  # jax.nn.dot_product_attention promotes inside
         results = memory.run(TINY, (16, 32), rounds=1)

@@ -46,9 +46,9 @@ def test_acting_alone_goes_on_like_training():
     contender = train.prepare(parse([*SMALL, "--memory", "lstm"]).config)
     assert isinstance(contender, train.Contender)
     state, _ = contender.programs["act"](contender.state)
-    again, steps = contender.programs["act"](state)
+    again, batch = contender.programs["act"](state)
     assert int(again.updates) == 2
-    assert steps.action.shape == (4, 2)
+    assert batch.steps_tb.action.shape == (4, 2)
 
 
 def test_table_has_rates_shares_and_ratios():

@@ -143,7 +143,7 @@ def test_eval_of_the_best_and_of_the_levels_of_training(
     assert (numbers["run"], numbers["steps"]) == (path.name, about["steps"])
     assert numbers["greedy"]["blanks2"]["episodes"] == 20
     out = capsys.readouterr().out
-    assert f"{about['steps']:,} steps" in out.replace("\n", " ")
+    assert f"{about['steps']:,} steps" in " ".join(out.split())
     assert re.search(rf"blanks2 {SHARE}", out)
 
 

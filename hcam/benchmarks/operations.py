@@ -1,7 +1,8 @@
 """How many floating-point operations a function asks for, counted in its jaxpr: the numerator of utilisation.
 
-Products and convolutions alone are counted, as is usual; what XLA leaves out or does twice is not seen. A kernel of our
-own counts as what its plain form would ask for.
+Products and convolutions alone are counted, as is usual; what XLA leaves out or does twice is not seen. Kernels of our
+own count for what stands beside them in plain form: all of it in acting, in learning no more than the scores, so that
+there the count is too low.
 """
 
 import math
@@ -50,7 +51,7 @@ def _of_equation(equation: JaxprEqn) -> int:
         # Taps that fall between the pixels of a spread-out image meet zeros.
         spread: int = math.prod(params["lhs_dilation"])
         return 2 * math.prod(out) * math.prod(kernel) // max(1, channels_out * spread)
-    if name == "pallas_call":  # its plain form stands beside it, for those who ask what was attended to
+    if name == "pallas_call":  # what stands beside it is for those who ask what was attended to
         return 0
     parts = [part for value in params.values() for part in (value if isinstance(value, (tuple, list)) else [value])]
     inner = [_of(part.jaxpr if isinstance(part, ClosedJaxpr) else part) for part in parts if isinstance(part, CALLED)]

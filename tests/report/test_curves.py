@@ -1,23 +1,9 @@
-from typing import Any
-
 import matplotlib
 import matplotlib.image
 import pytest
 
 from hcam import report
 from tests.report.folders import LEVELS, make
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    """The figures that `curve` makes, kept for looking at."""
-    import matplotlib.pyplot as plt
-
-    kept: list[Any] = []
-    monkeypatch.setattr(plt, "close", kept.append)
-    yield kept
-    monkeypatch.undo()
-    plt.close("all")
 
 
 def panels(figure):

@@ -1,5 +1,3 @@
-from typing import Any
-
 import matplotlib.image
 import pytest
 
@@ -7,17 +5,6 @@ from hcam.experiments import find
 from hcam.report.panels import called, draw, label
 from hcam.report.results import collect
 from tests.report.folders import cut, made
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    import matplotlib.pyplot as plt
-
-    kept: list[Any] = []
-    monkeypatch.setattr(plt, "close", kept.append)
-    yield kept
-    monkeypatch.undo()
-    plt.close("all")
 
 
 def outcomes(root, *names):

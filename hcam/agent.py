@@ -81,7 +81,7 @@ def _dtype_here() -> Literal["float32", "bfloat16"]:
 class Inputs(NamedTuple):
     """What an agent is given at a step."""
 
-    observation: Observation
+    observation: Observation  # as `Agent.look` gave it
     first: Array  # bool, the first step of an episode
     action: Array  # int32, the one before; not seen at an episode's first step
     reward: Array  # float32, the one before; likewise
@@ -116,6 +116,11 @@ class Agent:
         return self.memory.init_state()
 
     @jax.named_scope("encoder")
+    def look(self, observation: Observation) -> Observation:
+        """What the environment shows, as it is kept, encoded and reconstructed: `Inputs.observation`."""
+        return encoder.look(self.config.encoder, self.space, observation)
+
+    @jax.named_scope("encoder")
     def encode(self, params: Params, inputs: Inputs) -> Array:
         known = ~inputs.first  # an action or reward of the episode before would be a leak
         action = jnp.where(known, jax.nn.one_hot(inputs.action, self.actions), 0.0)
@@ -137,13 +142,14 @@ class Agent:
         return state, Output(*jax.vmap(partial(heads.policy_value, params["heads"]))(y_td), y_td)
 
     def reconstruction(self, params: Params, y_d: Array, observation: Observation) -> dict[str, Array]:
-        """The loss of each part of an observation, by name."""
+        """The loss of each part of an observation that `look` gave, by name."""
         with jax.named_scope("reconstruction"):
             return heads.losses(params["decoders"], self.config.encoder, self.space, y_d, observation)
 
 
 # Names of parameters beside an observation's parts, and of losses and what is told with them.
-RESERVED = {"join", "norm", "policy", "baseline", "entropy", "rho", "rho_first", "value", "advantage", "gradient"}
+RESERVED = {"join", "norm", "policy", "baseline", "entropy", "rho", "drift", "rho_first", "drift_first"}
+RESERVED |= {"value", "advantage", "gradient"}
 
 
 def make(config: AgentConfig, env: Environment) -> Agent:

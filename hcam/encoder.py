@@ -1,6 +1,7 @@
 """Observation -> x_d: a CNN or ResNet for images, an LSTM over words, and whatever else an environment shows.
 
 Everything is written for one step of one environment; parameters are nested dicts, by the observation's own names.
+What the environment gives goes through `look` once; all else, here and in the heads, takes what `look` gave.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 from hcam.memory import checks
-from hcam.memory.layers import init_linear, init_norm, layer_norm, linear
+from hcam.memory.layers import init_linear, init_norm, layer_norm, linear, spread
 from hcam.memory.types import Array, Params
 
 
@@ -67,6 +68,24 @@ def init(key: Array, config: EncoderConfig, space: Spaces, actions: int, width: 
     return params | {"join": init_linear(key_join, features, width, scale=2.0), "norm": init_norm(width)}
 
 
+def look(config: EncoderConfig, space: Spaces, observation: Any) -> Any:
+    """The observation as an agent keeps it: images cut into the first layer's patches, where those do not overlap.
+
+    An image [H, W, C] becomes [H/size * W/size, P], in its own dtype. Cutting moves every byte of it: what is acted on
+    and then learned from, perhaps several times, is cut when it comes, and never again.
+    """
+
+    def kept(part: Space, value: Array) -> Array:
+        if not (is_image(part) and cuts(config)):
+            return value
+        patch_hwp = fill(patches(value, config.filters[0]), axis=-1)
+        return patch_hwp.reshape(-1, patch_hwp.shape[-1])
+
+    if not isinstance(space, dict):
+        return kept(space, observation)
+    return {name: kept(part, observation[name]) for name, part in space.items()}
+
+
 def encode(
     params: Params, config: EncoderConfig, space: Spaces, observation: Any, action: Array, reward: Array, dtype: str
 ) -> Array:
@@ -94,8 +113,9 @@ def init_part(key: Array, config: EncoderConfig, space: Space) -> Params:
 
 def encode_part(params: Params, config: EncoderConfig, space: Space, value: Array, dtype: str) -> Array:
     if isinstance(space, Box) and is_image(space):
-        pixel_hwc = value.astype(dtype) * jnp.asarray(1 / space.high, dtype)
-        return (resnet if config.vision == "resnet" else cnn)(params, config, pixel_hwc).ravel()
+        pixels = value.astype(dtype) * jnp.asarray(1 / space.high, dtype)
+        x_hwc = pixels.reshape(*grid(config, space.shape), -1) if cuts(config) else pixels
+        return (resnet if config.vision == "resnet" else cnn)(params, config, x_hwc).ravel()
     if isinstance(space, Tokens):
         return read_words(params, value, dtype)
     if isinstance(space, Discrete):
@@ -130,7 +150,7 @@ def feature_map(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int
     return height, width, config.channels[-1]
 
 
-# Images: [H, W, C] ----------------------------------------------------------------------------------------------------
+# Images: [H, W, C], or [H/size, W/size, P] where the first layer's patches do not overlap -----------------------------
 
 
 def init_conv(key: Array, size: int, channels_in: int, channels_out: int) -> Params:
@@ -139,11 +159,24 @@ def init_conv(key: Array, size: int, channels_in: int, channels_out: int) -> Par
 
 
 def conv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
-    """One product with all patches, as this is what GPUs do well; their library of convolutions is slow to learn.
+    """Where stride and size agree, one product with all patches; else the library's, padded to keep the size.
 
-    Where stride and size agree, patches do not overlap and are cut by reshaping; else padded to keep the size.
+    To copy patches that overlap and then multiply takes a GPU twice as long as its library does, both ways.
     """
-    return linear(params, patches(x_hwc, size) if size == stride else overlapping(x_hwc, size, stride))
+    if size == stride:
+        return linear(params, patches(x_hwc, size))
+    weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
+    y_hwc = jax.lax.conv_general_dilated(
+        x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )[0]
+    return y_hwc + spread(params["b"], y_hwc)
+
+
+def first_conv(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
+    """The layer that begins with pixels, or with their patches as `look` cut them."""
+    if cuts(config):
+        return linear(params | {"w": fill(params["w"], axis=0)}, x_hwc)
+    return conv(params, x_hwc, config.filters[0], config.strides[0])
 
 
 def patches(x_hwc: Array, size: int) -> Array:
@@ -153,19 +186,26 @@ def patches(x_hwc: Array, size: int) -> Array:
     return cut.transpose(0, 2, 1, 3, 4).reshape(height // size, width // size, size * size * channels)
 
 
-def overlapping(x_hwc: Array, size: int, stride: int) -> Array:
-    """The patch around each pixel, or each `stride`-th: [H, W, C] -> [H/stride, W/stride, size * size * C]."""
-    height, width, _ = x_hwc.shape
-    out = [-(-side // stride) for side in (height, width)]
-    missing = [max(0, (after - 1) * stride + size - side) for after, side in zip(out, (height, width), strict=True)]
-    x_hwc = jnp.pad(x_hwc, (*((less // 2, less - less // 2) for less in missing), (0, 0)))
-    spans = [[slice(start, start + (after - 1) * stride + 1, stride) for start in range(size)] for after in out]
-    return jnp.concatenate([x_hwc[rows, columns] for rows in spans[0] for columns in spans[1]], axis=-1)
-
-
 def cuts(config: EncoderConfig) -> bool:
     """Does the first layer see patches that do not overlap?"""
     return config.filters[0] == config.strides[0]
+
+
+def grid(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int]:
+    """How many patches of the first layer stand below and beside each other."""
+    return shape[0] // config.filters[0], shape[1] // config.filters[0]
+
+
+def filled(size: int) -> int:
+    """Of a patch, filled up: rows of whole multiples of 16 suit the matrix units; what is smaller than one stays."""
+    return size if size <= 16 else -(-size // 16) * 16
+
+
+def fill(x: Array, axis: int) -> Array:
+    """Zeros up to the size of a filled patch."""
+    missing = [(0, 0)] * x.ndim
+    missing[axis] = (0, filled(x.shape[axis]) - x.shape[axis])
+    return jnp.pad(x, missing)
 
 
 def init_cnn(key: Array, config: EncoderConfig, space: Space) -> Params:
@@ -175,8 +215,9 @@ def init_cnn(key: Array, config: EncoderConfig, space: Space) -> Params:
 
 
 def cnn(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
-    for n, (size, stride) in enumerate(zip(config.filters, config.strides, strict=True)):
-        x_hwc = jax.nn.relu(conv(params[f"conv_{n}"], x_hwc, size, stride))
+    x_hwc = jax.nn.relu(first_conv(params["conv_0"], config, x_hwc))
+    for n in range(1, len(config.channels)):
+        x_hwc = jax.nn.relu(conv(params[f"conv_{n}"], x_hwc, config.filters[n], config.strides[n]))
     return x_hwc
 
 
@@ -195,7 +236,7 @@ def init_resnet(key: Array, config: EncoderConfig, space: Space) -> Params:
 def resnet(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
     for n, (size, stride, blocks) in enumerate(zip(config.filters, config.strides, config.blocks, strict=True)):
         stage = params[f"stage_{n}"]
-        x_hwc = conv(stage["down"], x_hwc, size, stride)
+        x_hwc = conv(stage["down"], x_hwc, size, stride) if n else first_conv(stage["down"], config, x_hwc)
         for block in range(blocks):
             x_hwc = residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
     return jax.nn.relu(x_hwc)
@@ -227,7 +268,11 @@ def lstm_cell(params: Params, carry: tuple[Array, Array], x_d: Array) -> tuple[A
 
 def read_words(params: Params, token_l: Array, dtype: str) -> Array:
     """The LSTM's last hidden state; padding (0) leaves it as it is."""
-    word_ld = params["word"].astype(dtype)[token_l]
+    # A product with a one-hot row is what indexing gives, to the bit, and its gradient is a product as well. That of
+    # indexing adds up row by row, and where few words are said by many, a GPU waits for each of them in turn.
+    table = params["word"].astype(dtype)
+    said_lv = jax.nn.one_hot(token_l, len(table), dtype=dtype)
+    word_ld = jnp.matmul(said_lv, table, precision="highest")
     nothing_d = jnp.zeros(params["lstm"]["hidden"]["w"].shape[0], dtype)
 
     def body(carry: tuple[Array, Array], step: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:

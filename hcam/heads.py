@@ -11,7 +11,7 @@ from hcam import encoder
 from hcam.encoder import EncoderConfig
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 from hcam.memory import checks
-from hcam.memory.layers import init_linear, init_norm, layer_norm, linear, wide
+from hcam.memory.layers import init_linear, init_norm, layer_norm, linear, spread, wide
 from hcam.memory.types import Array, Params
 
 
@@ -71,9 +71,7 @@ def losses(params: Params, config: EncoderConfig, space: Spaces, y_d: Array, obs
 
     def of(name: str, part: Space) -> Array:
         if isinstance(part, Box) and encoder.is_image(part):
-            # Patches as the last layer gives them: cutting up the target moves a byte a pixel, joining them would two.
-            target = encoder.patches(seen[name], config.filters[0]) if encoder.cuts(config) else seen[name]
-            return pixel_loss(part.high, draw(params[name], config, part, y_d), target)
+            return pixel_loss(part.high, row_pixels(config, part), draw(params[name], config, part, y_d), seen[name])
         return loss(part, decode(params[name], config, part, y_d), seen[name])
 
     return {name: of(name, part) for name, part in encoder.parts(space).items()}
@@ -101,35 +99,52 @@ def init_decoder(key: Array, config: EncoderConfig, space: Space, width: int) ->
 def decode(params: Params, config: EncoderConfig, space: Space, y_d: Array) -> Array:
     """Logits of pixels, of words or of choices; numbers as they are."""
     if encoder.is_image(space):
-        drawn = draw(params, config, space, y_d)
-        return join_patches(drawn, config.filters[0]) if encoder.cuts(config) else drawn
+        drawn = draw(params, config, space, y_d)[..., : row_pixels(config, space)]
+        if not encoder.cuts(config):
+            return drawn
+        return join_patches(drawn.reshape(*encoder.grid(config, space.shape), -1), config.filters[0])
     if isinstance(space, Tokens):
         return say_words(params, y_d, space.length)
     return linear(params["out"], y_d).reshape(space.shape if isinstance(space, Box) else (space.n,))
 
 
 def draw(params: Params, config: EncoderConfig, space: Space, y_d: Array) -> Array:
-    """Logits of pixels, in the patches of the encoder's first layer where those do not overlap."""
+    """Logits of pixels, laid out as `encoder.look` lays out the image."""
     x_hwc = jax.nn.relu(linear(params["start"], y_d)).reshape(encoder.feature_map(config, space.shape))
     return (unresnet if config.vision == "resnet" else uncnn)(params, config, space, x_hwc)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def pixel_loss(high: float, logits: Array, seen: Array) -> Array:
-    """Sigmoid cross-entropy, mean over pixels. Its gradient is taken from the logits anew: nothing wide is kept."""
+def row_pixels(config: EncoderConfig, space: Space) -> int:
+    """How many along the last axis of what `draw` gives are pixels; the others only fill up a patch."""
+    return space.shape[-1] * (config.filters[0] ** 2 if encoder.cuts(config) else 1)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def pixel_loss(high: float, real: int, logits: Array, seen: Array) -> Array:
+    """Sigmoid cross-entropy, mean over pixels: the first `real` along the last axis.
+
+    Its gradient is taken from the logits anew: nothing wide is kept.
+    """
     logits, target = wide(logits), seen.astype(jnp.float32) * jnp.float32(1 / high)
-    mean: Array = (jax.nn.softplus(logits) - target * logits).mean()
-    return mean
+    return _of_pixels(real, jax.nn.softplus(logits) - target * logits).sum() / _pixels(real, logits)
 
 
-def _pixel_loss_forward(high: float, logits: Array, seen: Array) -> tuple[Array, tuple[Array, Array]]:
-    return pixel_loss(high, logits, seen), (logits, seen)
+def _pixel_loss_forward(high: float, real: int, logits: Array, seen: Array) -> tuple[Array, tuple[Array, Array]]:
+    return pixel_loss(high, real, logits, seen), (logits, seen)
 
 
-def _pixel_loss_backward(high: float, kept: tuple[Array, Array], gradient: Array) -> tuple[Array, None]:
+def _pixel_loss_backward(high: float, real: int, kept: tuple[Array, Array], gradient: Array) -> tuple[Array, None]:
     logits, seen = kept
     error = jax.nn.sigmoid(wide(logits)) - seen.astype(jnp.float32) * jnp.float32(1 / high)
-    return (error * (gradient / logits.size)).astype(logits.dtype), None
+    return (_of_pixels(real, error) * (gradient / _pixels(real, logits))).astype(logits.dtype), None
+
+
+def _of_pixels(real: int, x: Array) -> Array:
+    return jnp.where(jax.lax.broadcasted_iota(jnp.int32, x.shape, x.ndim - 1) < real, x, 0.0)
+
+
+def _pixels(real: int, x: Array) -> int:
+    return x.size // x.shape[-1] * real
 
 
 pixel_loss.defvjp(_pixel_loss_forward, _pixel_loss_backward)
@@ -156,7 +171,7 @@ def unconv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
     y_hwc = jax.lax.conv_transpose(
         x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )[0]
-    return y_hwc + jnp.broadcast_to(params["b"].astype(y_hwc.dtype), y_hwc.shape)
+    return y_hwc + spread(params["b"], y_hwc)
 
 
 def join_patches(patch_hwp: Array, size: int) -> Array:
@@ -167,11 +182,13 @@ def join_patches(patch_hwp: Array, size: int) -> Array:
 
 
 def last_unconv(params: Params, config: EncoderConfig, space: Space, x_hwc: Array) -> Array:
-    """The layer that ends in pixels, or in their patches."""
+    """The layer that ends in pixels, or in their patches, filled up. An odd side was rounded up on the way down."""
     if encoder.cuts(config):
-        return linear(params, x_hwc)
+        rows, columns = encoder.grid(config, space.shape)
+        wider = {name: encoder.fill(part, axis=-1) for name, part in params.items()}
+        return linear(wider, x_hwc[:rows, :columns].reshape(rows * columns, -1))
     x_hwc = unconv(params, x_hwc, config.filters[0], config.strides[0])
-    return x_hwc[: space.shape[0], : space.shape[1]]  # an odd side was rounded up on the way down
+    return x_hwc[: space.shape[0], : space.shape[1]]
 
 
 def init_unconv(key: Array, size: int, stride: int, channels_in: int, channels_out: int) -> Params:

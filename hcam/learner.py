@@ -71,7 +71,7 @@ class Learner(NamedTuple):
 
     def update(self, state: TrainState) -> tuple[TrainState, Seen]:
         lives_b, batch = self.act(state)
-        params, optimiser, learned = self.learn(state.params, state.optimiser, batch)
+        params, optimiser, learned = self.learn(state, batch)
         state = TrainState(params, optimiser, lives_b, state.key, state.updates + 1)
         return state, Seen(learned, count(batch.steps_tb.episode, self.levels))
 
@@ -86,31 +86,33 @@ class Learner(NamedTuple):
         return lives_b, Batch(state.lives_b.memory, steps_tb, rollout.expected(self.agent, weights, lives_b))
 
     @jax.named_scope("learning")
-    def learn(self, params: Params, optimiser: Any, batch: "Batch") -> tuple[Params, Any, dict[str, Array]]:
+    def learn(self, state: TrainState, batch: "Batch") -> tuple[Params, Any, dict[str, Array]]:
         """A gradient step per minibatch. Values for the log are means over them.
 
         All parameters lie in one vector here, so that clipping and Adam are a few kernels and not a few per array.
         """
-        params_p, unflatten = ravel_pytree(params)
+        params_p, unflatten = ravel_pytree(state.params)
         size = self.config.environments // self.config.minibatches
 
-        def total(params_p: Array, share: Batch) -> tuple[Array, dict[str, Array]]:
-            return loss.total(self.agent, self.loss, unflatten(params_p), *share)
+        def total(params_p: Array, share: Batch, m: Array) -> tuple[Array, dict[str, Array]]:
+            offset = state.updates + m  # of the steps to reconstruct: others in every update, whichever the share
+            return loss.total(self.agent, self.loss, unflatten(params_p), *share, offset)
 
         def body(carry: tuple[Array, Any], m: Array) -> tuple[tuple[Array, Any], dict[str, Array]]:
             params_p, optimiser = carry
             share = share_of(batch, m % self.config.minibatches, size)
-            gradient_p, seen = jax.grad(total, has_aux=True)(params_p, share)
+            gradient_p, seen = jax.grad(total, has_aux=True)(params_p, share, m)
             # optax mixes Python numbers and int32 counters.
             with jax.named_scope("optimiser"), jax.numpy_dtype_promotion("standard"):
                 change_p, optimiser = self.optimiser.update(gradient_p, optimiser, params_p)
             return (params_p + change_p, optimiser), {**seen, "gradient": optax.tree.norm(gradient_p)}
 
         (params_p, optimiser), seen_m = jax.lax.scan(
-            body, (params_p, optimiser), jnp.arange(self.config.gradient_steps)
+            body, (params_p, state.optimiser), jnp.arange(self.config.gradient_steps)
         )
         means = {name: value_m.mean() for name, value_m in seen_m.items()}
-        return unflatten(params_p), optimiser, means | {"rho_first": seen_m["rho"][0]}
+        first = {f"{name}_first": seen_m[name][0] for name in ("rho", "drift")}
+        return unflatten(params_p), optimiser, means | first
 
 
 class Batch(NamedTuple):

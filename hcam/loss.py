@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from hcam.agent import Agent
+from hcam.memory import checks
 from hcam.memory.types import Array, Params
 from hcam.rollout import Steps
 
@@ -21,11 +22,13 @@ class LossConfig:
     baseline: float = 1.0  # "V-trace baseline weight"
     entropy: float = 1e-3  # "entropy weight"
     reconstruction: float = 1.0  # "recon. loss weight", of image and language alike
+    reconstruct_every: int = 1  # reconstruct one step in this many, another one in each update; the paper: every step
     max_rho: float = 1.0  # V-trace clips importance weights here (Espeholt et al. 2018)
     max_c: float = 1.0
     trace: float = 1.0  # lambda: 1 is V-trace as published
 
     def __post_init__(self) -> None:
+        checks.positive(reconstruct_every=self.reconstruct_every)
         if not 0 <= self.discount < 1:
             raise ValueError(f"discount must be at least 0 and below 1, but is {self.discount}.")
         if not 0 <= self.trace <= 1:
@@ -75,12 +78,33 @@ def vtrace(
     return Vtrace(target_t, advantage_t)
 
 
+def one_in(every: int, offset: Array | int, tree_t: Any) -> Any:
+    """Steps t with t % every == offset % every, [T/every]: a reshape and one index, where a gather would pick rows."""
+    if every == 1:
+        return tree_t
+
+    def pick(leaf_t: Array) -> Array:
+        leaf_ne = leaf_t.reshape(-1, every, *leaf_t.shape[1:])
+        picked_n: Array = jax.lax.dynamic_index_in_dim(leaf_ne, offset % every, axis=1, keepdims=False)
+        return picked_n
+
+    return jax.tree.map(pick, tree_t)
+
+
 def per_step(
-    agent: Agent, config: LossConfig, params: Params, memory: Any, steps_t: Steps, value_end: Array
+    agent: Agent,
+    config: LossConfig,
+    params: Params,
+    memory: Any,
+    steps_t: Steps,
+    value_end: Array,
+    offset: Array | int = 0,
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Losses [T] by name of one environment's unroll, and what else is worth knowing.
 
-    `memory` is the agent's at the first step, `value_end` what it expected after the last one.
+    `memory` is the agent's at the first step, `value_end` what it expected after the last one. Reconstructions are of
+    one step in `reconstruct_every`, [T/every], from `offset` on: a counter will do, and their mean is then the same in
+    the long run.
     """
     _, output_t = agent.unroll(params, memory, steps_t.inputs)
     value_t, log_policy_t = output_t.value, jax.nn.log_softmax(output_t.logits)
@@ -93,14 +117,16 @@ def per_step(
     target_t, advantage_t = vtrace(
         log_rho_t, steps_t.reward, *values, steps_t.terminated, steps_t.truncated, config=config
     )
-    seen = jax.vmap(partial(agent.reconstruction, params))(output_t.y_d, steps_t.inputs.observation)
+    known_n, shown_n = one_in(config.reconstruct_every, offset, (output_t.y_d, steps_t.inputs.observation))
+    seen = jax.vmap(partial(agent.reconstruction, params))(known_n, shown_n)
     losses = {
         "policy": -advantage_t * log_pi_t,
         "baseline": 0.5 * jnp.square(target_t - value_t),
         "entropy": (jnp.exp(log_policy_t) * log_policy_t).sum(-1),
         **seen,
     }
-    return losses, {"rho": jnp.exp(log_rho_t), "value": value_t, "advantage": advantage_t}
+    rho_t = jnp.exp(log_rho_t)
+    return losses, {"rho": rho_t, "drift": jnp.abs(rho_t - 1), "value": value_t, "advantage": advantage_t}
 
 
 def weights(config: LossConfig, losses: dict[str, Array]) -> dict[str, float]:
@@ -110,10 +136,19 @@ def weights(config: LossConfig, losses: dict[str, Array]) -> dict[str, float]:
 
 
 def total(
-    agent: Agent, config: LossConfig, params: Params, memory_b: Any, steps_tb: Steps, value_end_b: Array
+    agent: Agent,
+    config: LossConfig,
+    params: Params,
+    memory_b: Any,
+    steps_tb: Steps,
+    value_end_b: Array,
+    offset: Array | int = 0,
 ) -> tuple[Array, dict[str, Array]]:
-    """The weighted sum of all losses, each a mean over steps and environments; and each by itself, for the log."""
-    one = partial(per_step, agent, config, params)
+    """The weighted sum of all losses, each a mean over steps and environments; and each by itself, for the log.
+
+    `offset` is that of `per_step`, the same for all environments.
+    """
+    one = partial(per_step, agent, config, params, offset=offset)
     losses_bt, seen_bt = jax.vmap(one, in_axes=(0, 1, 0))(memory_b, steps_tb, value_end_b)
     means = {name: loss_bt.mean() for name, loss_bt in losses_bt.items()}
     weight = weights(config, means)

@@ -9,9 +9,9 @@ import numpy as np
 from hcam.memory.types import Array
 from hcam.rollout import Episode
 
-# Told beside the losses: importance weights (and those of the first minibatch, which are 1 where acting equals
-# learning), values, advantages, and the norm of the gradient.
-HEALTH = ("rho", "rho_first", "value", "advantage", "gradient")
+# Told beside the losses: importance weights and how far they are from 1 (and both in the first minibatch, before
+# anything was learned: where acting equals learning they are 1 and 0), values, advantages, the norm of the gradient.
+HEALTH = ("rho", "rho_first", "drift", "drift_first", "value", "advantage", "gradient")
 
 
 class Tally(NamedTuple):

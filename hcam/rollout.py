@@ -46,7 +46,7 @@ class Episode(NamedTuple):
 
 def begin(agent: Agent, env: Environment, key: Array, params: Params) -> Life:
     observation, state = env.reset(key, params)
-    inputs = Inputs(observation, jnp.bool_(True), jnp.int32(0), jnp.float32(0))
+    inputs = Inputs(agent.look(observation), jnp.bool_(True), jnp.int32(0), jnp.float32(0))
     return Life(state, inputs, agent.init_state(), jnp.float32(0), jnp.int32(0))
 
 
@@ -69,7 +69,7 @@ def act(
         done & info.get("success", ret > 0),
     )
     steps = Steps(life.inputs, action, output.logits, reward, terminated, truncated, episode)
-    inputs = Inputs(observation, done, action, reward)
+    inputs = Inputs(agent.look(observation), done, action, reward)
     return Life(state, inputs, memory, jnp.where(done, 0.0, ret), jnp.where(done, 0, length)), steps
 
 

@@ -23,6 +23,9 @@ class DivergedError(ValueError):
 
 def make_learner(config: Config) -> Learner:
     """Everything that is decided before compilation: what does not fit is refused here."""
+    every, unroll = config.loss.reconstruct_every, config.learner.unroll
+    if unroll % every:
+        raise ValueError(f"reconstruct_every is {every}, which does not divide an unroll of {unroll} steps evenly.")
     env = config.task.make()
     return Learner(
         agent=agent.make(config.agent, env),

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam import agent, envs
+from hcam import agent, encoder, envs
 from hcam.agent import AgentConfig, Inputs, MemoryConfig
 from hcam.encoder import EncoderConfig
 from hcam.envs.probes import Echo
@@ -73,8 +73,9 @@ def random_inputs(task, seed):
         observation = jnp.asarray(rng.random((T, 5)), jnp.float32)
     first = rng.random(T) < 0.15
     first[CUT] = True
+    look = partial(encoder.look, config_of(task, "lstm").encoder, env.observation_space)  # alike for all memories
     return Inputs(
-        observation,
+        jax.vmap(look)(observation),
         jnp.asarray(first),
         jnp.asarray(rng.integers(0, env.action_space.n, T), jnp.int32),
         jnp.asarray(rng.normal(size=T), jnp.float32),
@@ -127,6 +128,14 @@ def test_nothing_of_the_episode_before_is_left(memory):
         unroll(made.init_state(), inputs._replace(first=jnp.arange(T) == 0)) for inputs in (ours, other)
     )
     assert np.abs(before.logits[CUT] - after.logits[CUT]).max() > 1e-4
+
+
+def test_an_agent_looks_as_its_encoder_does():
+    env = envs.make("ballet")
+    made = agent.make(AgentConfig(), env)
+    seen = jax.eval_shape(lambda key: made.look(env.reset(key)[0]), jax.random.key(0))
+    assert seen["image"].shape == (11 * 11, 256)  # a tile of 9 x 9 x 3, filled up
+    assert seen["instruction"].shape == (1,)
 
 
 def test_what_was_done_and_gained_reaches_the_policy():

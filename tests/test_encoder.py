@@ -36,7 +36,8 @@ def small():
     run = jax.jit(partial(encoder.encode, config=SMALL, space=SPACE), static_argnames="dtype")
 
     def encode(observation, dtype="float32"):
-        return run(params, observation=observation, action=jnp.zeros(4), reward=jnp.float32(0), dtype=dtype)
+        seen = encoder.look(SMALL, SPACE, observation)
+        return run(params, observation=seen, action=jnp.zeros(4), reward=jnp.float32(0), dtype=dtype)
 
     return params, encode
 
@@ -82,7 +83,9 @@ def shape_of_map(config, space):
         init, vision = (
             (encoder.init_resnet, encoder.resnet) if config.vision == "resnet" else (encoder.init_cnn, encoder.cnn)
         )
-        return vision(init(key, config, space), config, jnp.zeros(space.shape))
+        seen = encoder.look(config, space, jnp.zeros(space.shape))
+        seen = seen.reshape(*encoder.grid(config, space.shape), -1) if encoder.cuts(config) else seen
+        return vision(init(key, config, space), config, seen)
 
     return jax.eval_shape(run, jax.random.key(0)).shape
 
@@ -109,8 +112,8 @@ def test_a_resnet_encodes_an_image_with_odd_sides():
     space = Box((9, 7, 3), 0, 255, "uint8")
     params = jax.jit(lambda key: encoder.init(key, config, space, actions=2, width=64))(jax.random.key(0))
     assert sorted(params["observation"]["stage_1"], reverse=True) == ["down", "conv_3", "conv_2", "conv_1", "conv_0"]
-    run = jax.jit(lambda image: encoder.encode(params, config, space, image, jnp.zeros(2), jnp.float32(0), "float32"))
-    one, two = (run(space.sample(jax.random.key(seed))) for seed in (1, 2))
+    run = jax.jit(lambda seen: encoder.encode(params, config, space, seen, jnp.zeros(2), jnp.float32(0), "float32"))
+    one, two = (run(encoder.look(config, space, space.sample(jax.random.key(seed)))) for seed in (1, 2))
     assert one.shape == (64,)
     assert np.isfinite(one).all()
     assert not np.allclose(one, two)
@@ -131,8 +134,108 @@ def test_bytes_are_scaled_to_one():
     space = Box((1, 1, 1), 0, 255, "uint8")
     params = {"conv_0": {"w": jnp.ones((1, 1)), "b": jnp.zeros(1)}}
     for pixel in (0, 51, 255):
-        found = encoder.encode_part(params, config, space, jnp.full((1, 1, 1), pixel, jnp.uint8), "float32")
+        seen = encoder.look(config, space, jnp.full((1, 1, 1), pixel, jnp.uint8))
+        found = encoder.encode_part(params, config, space, seen, "float32")
         np.testing.assert_allclose(found, [pixel / 255], rtol=1e-6)
+
+
+# What is kept of an image ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, 1), (3, 3), (16, 16), (17, 32), (27, 32), (243, 256), (256, 256)])
+def test_patches_are_filled_up_to_multiples_of_sixteen(size, expected):
+    assert encoder.filled(size) == expected
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_looking_cuts_an_image_and_leaves_all_else_as_it_is(dtype):
+    space = SPACE | {"image": Box((6, 9, 3), 0, 255, dtype)}
+    observation = observation_of(space)
+    seen = encoder.look(SMALL, space, observation)
+    assert list(seen) == list(space)
+    for name in ("instruction", "door", "place"):
+        assert seen[name] is observation[name]
+    assert (seen["image"].shape, seen["image"].dtype) == ((2 * 3, 32), dtype)  # 3 x 3 x 3 = 27 of them pixels
+    image = np.asarray(observation["image"])
+    for n, (row, column) in enumerate(np.ndindex(2, 3)):
+        patch = image[3 * row : 3 * row + 3, 3 * column : 3 * column + 3]
+        np.testing.assert_array_equal(seen["image"][n, :27], patch.ravel())
+    assert not seen["image"][:, 27:].any()
+
+
+def test_small_patches_are_not_filled_up_and_overlapping_ones_not_cut():
+    space = Box((6, 9, 3), 0, 255, "uint8")
+    image = space.sample(jax.random.key(0))
+    pixels = encoder.look(EncoderConfig(channels=(4,), filters=(1,), strides=(1,)), space, image)
+    np.testing.assert_array_equal(pixels, image.reshape(6 * 9, 3))
+    assert encoder.look(EncoderConfig(filters=(5, 3, 3), strides=(3, 1, 1)), space, image) is image
+
+
+def plain_conv(params, x_hwc, size, stride):
+    """A product for every place in the filter, summed up."""
+    sides, channels = x_hwc.shape[:2], x_hwc.shape[2]
+    outs = [-(-side // stride) for side in sides]
+    pads = [max((out - 1) * stride + size - side, 0) for out, side in zip(outs, sides, strict=True)]
+    x_hwc = jnp.pad(x_hwc, [(pad // 2, pad - pad // 2) for pad in pads] + [(0, 0)])
+    ends = [(out - 1) * stride + 1 for out in outs]
+    y_hwc = jnp.zeros((*outs, params["b"].size)) + jnp.broadcast_to(params["b"], (*outs, params["b"].size))
+    for (i, j), weight in zip(np.ndindex(size, size), params["w"].reshape(-1, channels, params["b"].size), strict=True):
+        y_hwc += x_hwc[i : i + ends[0] : stride, j : j + ends[1] : stride] @ weight
+    return y_hwc
+
+
+def plain_cnn(params, config, x_hwc):
+    for n, (size, stride) in enumerate(zip(config.filters, config.strides, strict=True)):
+        x_hwc = jax.nn.relu(plain_conv(params[f"conv_{n}"], x_hwc, size, stride))
+    return x_hwc
+
+
+def plain_resnet(params, config, x_hwc):
+    for n, (size, stride, blocks) in enumerate(zip(config.filters, config.strides, config.blocks, strict=True)):
+        stage = params[f"stage_{n}"]
+        x_hwc = plain_conv(stage["down"], x_hwc, size, stride)
+        for b in range(blocks):
+            inner = plain_conv(stage[f"conv_{2 * b}"], jax.nn.relu(x_hwc), size, 1)
+            x_hwc += plain_conv(stage[f"conv_{2 * b + 1}"], jax.nn.relu(inner), size, 1)
+    return jax.nn.relu(x_hwc)
+
+
+RESNET: Any = {"vision": "resnet", "channels": (4, 4), "blocks": (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("config", "space"),
+    [
+        (EncoderConfig(), Box((99, 99, 3), 0, 255, "uint8")),  # 243 pixels a patch, filled up to 256
+        (EncoderConfig(channels=(4, 6), filters=(5, 3), strides=(5, 2)), Box((15, 25, 1), 0, 255, "uint8")),  # 25 to 32
+        (EncoderConfig(channels=(4,), filters=(1,), strides=(1,)), Box((4, 6, 3), 0, 255, "uint8")),  # 3, and no more
+        (EncoderConfig(channels=(4, 6), filters=(3, 2), strides=(3, 2)), Box((12, 6, 2), 0, 1)),
+        (EncoderConfig(**RESNET, filters=(3, 3), strides=(2, 2)), Box((9, 7, 3), 0, 255, "uint8")),  # overlap
+        (EncoderConfig(**RESNET, filters=(3, 2), strides=(3, 2)), Box((12, 18, 3), 0, 255, "uint8")),  # 27 to 32
+    ],
+)
+def test_encoding_and_learning_are_those_of_plain_convolutions(config, space):
+    """Values and gradients, against sums of products with the image as the environment shows it."""
+    params = encoder.init_part(jax.random.key(0), config, space)
+    params = jax.tree.map(lambda leaf: leaf + 0.1, params)  # biases as well
+    image = space.sample(jax.random.key(1))
+    up_f = jax.random.normal(jax.random.key(2), (encoder.features_of(config, space),))
+
+    def ours(params):
+        return encoder.encode_part(params, config, space, encoder.look(config, space, image), "float32")
+
+    def plain(params):
+        pixels = image.astype(jnp.float32) / space.high
+        return (plain_resnet if config.vision == "resnet" else plain_cnn)(params, config, pixels).ravel()
+
+    @partial(jax.jit, static_argnums=0)
+    def both(run, params):
+        return run(params), jax.grad(lambda params: (run(params) * up_f).sum())(params)
+
+    (found, slope), (expected, wanted) = both(ours, params), both(plain, params)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    for one, two in zip(jax.tree.leaves(slope), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4 * np.abs(two).max())
 
 
 # Words ----------------------------------------------------------------------------------------------------------------
@@ -166,6 +269,35 @@ def test_the_lstm_is_the_textbook_one(read):
         cell = sigmoid(forget + 1) * cell + sigmoid(keep_in) * np.tanh(candidate)
         hidden = sigmoid(out) * np.tanh(cell)
     np.testing.assert_allclose(read([1, 3, 0, 0, 0]), hidden, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_embedding_words_is_indexing_and_so_is_its_gradient(monkeypatch, dtype):
+    """With an LSTM that hands on each word as it is, of which the last stays."""
+    monkeypatch.setattr(encoder, "lstm_cell", lambda _, carry, word_d: (carry[0] + word_d, word_d))
+    word = jax.random.normal(jax.random.key(0), (len(WORDS.vocabulary), 8))
+    params = {"word": word, "lstm": {"hidden": {"w": jnp.zeros((8, 32))}}}
+    token_l, up_d = jnp.array([3, 1, 3, 3, 0], jnp.int32), jax.random.normal(jax.random.key(1), (8,), dtype)
+
+    def ours(word):
+        return encoder.read_words(params | {"word": word}, token_l, dtype)
+
+    def plain(word):
+        said_ld = word.astype(dtype)[token_l]
+        return said_ld[0] + said_ld[1] + said_ld[2] + said_ld[3]
+
+    np.testing.assert_array_equal(ours(word), plain(word))
+    found, expected = (jax.grad(lambda word, run=run: (run(word) * up_d).sum())(word) for run in (ours, plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "float32" else 0.02)
+    assert not found[0].any()
+    assert not found[2].any()
+
+
+def test_many_that_say_the_same_word_are_not_added_up_one_by_one():
+    """The gradient of indexing is a scatter, which a GPU serialises where words are few."""
+    params, token_l = encoder.init_part(jax.random.key(0), SMALL, WORDS), jnp.ones(5, jnp.int32)
+    learn = jax.grad(lambda params: encoder.read_words(params, token_l, "float32").sum())
+    assert "scatter" not in str(jax.make_jaxpr(learn)(params))
 
 
 # All parts ------------------------------------------------------------------------------------------------------------
@@ -231,7 +363,8 @@ def built(last_action):
     run = jax.jit(made.encode)
 
     def encode(first, action, reward):
-        return np.asarray(run(params, Inputs(jnp.ones(4), jnp.bool_(first), jnp.int32(action), jnp.float32(reward))))
+        seen = made.look(jnp.ones(4))
+        return np.asarray(run(params, Inputs(seen, jnp.bool_(first), jnp.int32(action), jnp.float32(reward))))
 
     return encode
 

@@ -25,6 +25,9 @@ class Scripted:
     def init_state(self) -> Any:
         return jnp.int32(0)
 
+    def look(self, observation: Any) -> Any:
+        return observation
+
     def step(self, params: Any, state: Any, inputs: Inputs) -> tuple[Any, Output]:
         shown = jnp.argmax(inputs.observation[:4]).astype(jnp.int32)
         state = jnp.where(inputs.first & self.remembers, shown, state)

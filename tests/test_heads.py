@@ -14,7 +14,7 @@ from hcam.encoder import EncoderConfig
 from hcam.envs import ballet
 from hcam.envs.spaces import Box, Discrete, Tokens
 from hcam.heads import HeadsConfig
-from hcam.memory.layers import init_norm
+from hcam.memory.layers import init_norm, layer_norm
 
 BALLET = envs.make("ballet", tile=1)
 TINY = EncoderConfig(channels=(4, 8), filters=(1, 3), strides=(1, 1), language=16, word=8)
@@ -70,6 +70,7 @@ WORDS = Tokens(("", "a", "b", "c"), length=3)
     [
         (EncoderConfig(), Box((99, 99, 3), 0, 255, "uint8"), (99, 99, 3)),
         (EncoderConfig(filters=(5, 3, 3), strides=(3, 2, 1)), Box((33, 20, 1), 0, 255, "uint8"), (33, 20, 1)),
+        (EncoderConfig(filters=(3, 3, 3), strides=(3, 2, 2)), Box((33, 21, 1), 0, 255, "uint8"), (33, 21, 1)),
         (RESNET, Box((72, 96, 3), 0, 255, "uint8"), (72, 96, 3)),
         (RESNET, Box((71, 97, 3), 0, 255, "uint8"), (71, 97, 3)),
         (RESNET, Box((1, 5, 2), 0, 1), (1, 5, 2)),
@@ -86,13 +87,84 @@ def test_decoders_have_the_shape_of_what_they_reconstruct(config, space, shape):
     def run(key):
         params = heads.init_decoder(key, config, space, WIDTH)
         decoded = heads.decode(params, config, space, jnp.zeros(WIDTH))
-        seen = {"part": jnp.zeros(space.shape, space.dtype)}
+        seen = encoder.look(config, {"part": space}, {"part": jnp.zeros(space.shape, space.dtype)})
         decoders = {"part": params, "norm": init_norm(WIDTH)}
         return decoded, heads.losses(decoders, config, {"part": space}, jnp.zeros(WIDTH), seen)["part"]
 
     decoded, loss = jax.eval_shape(run, jax.random.key(0))
     assert decoded.shape == shape
     assert (loss.shape, loss.dtype) == ((), jnp.float32)
+
+
+def by_hand(params, config, space, y_d):
+    """Logits [H, W, C] of the CNN's decoder, whose last layer's patches do not overlap, each put in its place."""
+    x_hwc = jax.nn.relu(y_d @ params["start"]["w"] + params["start"]["b"])
+    x_hwc = x_hwc.reshape(encoder.feature_map(config, space.shape))
+    for n in reversed(range(1, len(config.channels))):
+        x_hwc = jax.nn.relu(heads.unconv(params[f"conv_{n}"], x_hwc, config.filters[n], config.strides[n]))
+    size, drawn = config.filters[0], jnp.zeros(space.shape)
+    for row, column in np.ndindex(space.shape[0] // size, space.shape[1] // size):
+        patch = x_hwc[row, column] @ params["conv_0"]["w"] + params["conv_0"]["b"]
+        rows, columns = slice(size * row, size * row + size), slice(size * column, size * column + size)
+        drawn = drawn.at[rows, columns].set(patch.reshape(size, size, -1))
+    return drawn
+
+
+@pytest.mark.parametrize(
+    ("config", "space"),
+    [
+        (EncoderConfig(channels=(4, 8), filters=(9, 3), strides=(9, 1)), Box((27, 18, 3), 0, 255, "uint8")),
+        (EncoderConfig(channels=(4, 8), filters=(5, 3), strides=(5, 2)), Box((15, 25, 1), 0, 255, "uint8")),
+        (TINY, Box((4, 5, 3), 0, 255, "uint8")),
+        (EncoderConfig(channels=(4, 8), filters=(2, 2), strides=(2, 2)), Box((4, 8, 5), 0, 1)),
+    ],
+)
+def test_an_image_is_decoded_patch_by_patch(config, space):
+    params = heads.init_decoder(jax.random.key(0), config, space, WIDTH)
+    params = jax.tree.map(lambda leaf: leaf + 0.1, params)  # biases as well
+    y_d = jax.random.normal(jax.random.key(1), (WIDTH,))
+    found = jax.jit(lambda: heads.decode(params, config, space, y_d))()
+    np.testing.assert_allclose(found, by_hand(params, config, space, y_d), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("config", "space"),
+    [
+        (EncoderConfig(channels=(4, 8), filters=(9, 3), strides=(9, 1)), Box((27, 18, 3), 0, 255, "uint8")),
+        (EncoderConfig(channels=(4, 8), filters=(5, 3), strides=(5, 1)), Box((15, 20, 1), 0, 255, "uint8")),
+        (TINY, Box((4, 5, 3), 0, 255, "uint8")),
+        (
+            EncoderConfig(vision="resnet", channels=(4, 8), filters=(3, 3), strides=(2, 2), blocks=(1, 1)),
+            Box((9, 7, 3), 0, 1),
+        ),
+        (
+            EncoderConfig(vision="resnet", channels=(4, 8), filters=(3, 2), strides=(3, 2), blocks=(1, 1)),
+            Box((12, 18, 3), 0, 255, "uint8"),
+        ),
+    ],
+)
+def test_the_loss_of_an_image_is_that_of_its_pixels_and_so_is_its_gradient(config, space):
+    """Of all pixels of the decoded image and no others: what fills up patches neither costs nor teaches."""
+    key_params, key_y, key_image = jax.random.split(jax.random.key(0), 3)
+    params = heads.init_decoders(key_params, config, {"image": space}, WIDTH)
+    params = jax.tree.map(lambda leaf: leaf + 0.1, params)
+    y_d, image = jax.random.normal(key_y, (WIDTH,)), space.sample(key_image)
+    seen = encoder.look(config, {"image": space}, {"image": image})
+
+    def ours(params, y_d):
+        return heads.losses(params, config, {"image": space}, y_d, seen)["image"]
+
+    def plain(params, y_d):
+        logit = heads.decode(params["image"], config, space, layer_norm(params["norm"], y_d))
+        target = image.astype(jnp.float32) / space.high
+        return -(target * jax.nn.log_sigmoid(logit) + (1 - target) * jax.nn.log_sigmoid(-logit)).mean()
+
+    (found, slope), (expected, wanted) = (
+        jax.jit(jax.value_and_grad(run, argnums=(0, 1)))(params, y_d) for run in (ours, plain)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    for one, two in zip(jax.tree.leaves(slope), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5 * np.abs(two).max())
 
 
 def test_unconv_puts_patches_back_where_they_came_from():
@@ -147,7 +219,7 @@ def seen():
             "encoder": encoder.init(key_encoder, TINY, space, actions=8, width=WIDTH),
             "decoders": heads.init_decoders(key_decoders, TINY, space, WIDTH),
         }
-        return params, BALLET.reset(key_episode)[0]
+        return params, encoder.look(TINY, space, BALLET.reset(key_episode)[0])
 
     return begin(jax.random.key(0))
 

@@ -73,7 +73,8 @@ def test_the_policy_finds_what_is_rewarded():
 def values(learner, state, observation_t):
     """Values along an episode that shows these."""
     steps = len(observation_t)
-    inputs = Inputs(observation_t, jnp.arange(steps) == 0, jnp.zeros(steps, jnp.int32), jnp.zeros(steps))
+    seen_t = jax.vmap(learner.agent.look)(observation_t)
+    inputs = Inputs(seen_t, jnp.arange(steps) == 0, jnp.zeros(steps, jnp.int32), jnp.zeros(steps))
     return np.asarray(learner.agent.unroll(state.params, learner.agent.init_state(), inputs)[1].value)
 
 

@@ -1,5 +1,6 @@
 """V-trace by hand and by a slow loop; every loss term on a small worked example."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -105,8 +106,8 @@ def tiny():
 
 
 def unroll_of(built, steps=3, terminated=False):
-    observation = jax.nn.one_hot(jnp.arange(steps) % 3, 3, dtype=jnp.float32)
-    inputs = Inputs(observation, jnp.arange(steps) == 0, jnp.zeros(steps, jnp.int32), jnp.zeros(steps))
+    observation_t = jax.vmap(built.look)(jax.nn.one_hot(jnp.arange(steps) % 3, 3, dtype=jnp.float32))
+    inputs = Inputs(observation_t, jnp.arange(steps) == 0, jnp.zeros(steps, jnp.int32), jnp.zeros(steps))
     none = jnp.zeros(steps, bool)
     episode = Episode(none, jnp.zeros(steps), jnp.zeros(steps, jnp.int32), jnp.zeros(steps, jnp.int32), none)
     steps_t = Steps(
@@ -170,15 +171,55 @@ def test_total_weighs_the_means(tiny):
     np.testing.assert_allclose(total, sum(weights[name] * value for name, value in expected.items()), rtol=1e-5)
 
 
+def reconstructed(built, params, every, offset):
+    """Losses of 6 steps, with one in `every` reconstructed."""
+    steps_t, value_end = unroll_of(built, steps=6)
+    config = LossConfig(reconstruct_every=every)
+    return loss.per_step(built, config, params, built.init_state(), steps_t, value_end, offset)[0]
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 6])
+def test_one_step_in_so_many_is_reconstructed(tiny, every):
+    """From the offset on, which may be a counter; all other losses are of every step."""
+    built, params = tiny
+    whole, run = reconstructed(built, params, 1, 0), jax.jit(partial(reconstructed, built, params, every))
+    assert np.std(whole["observation"]) > 0  # steps can be told apart
+    for offset in (0, 1, 5, 1000):
+        found = run(jnp.int32(offset))
+        np.testing.assert_allclose(found["observation"], whole["observation"][offset % every :: every], rtol=1e-6)
+        for name in ("policy", "baseline", "entropy"):
+            np.testing.assert_allclose(found[name], whole[name], rtol=1e-5, atol=1e-7)
+
+
+def test_reconstructing_fewer_steps_is_the_same_loss_on_average(tiny):
+    """Over all offsets, the mean of the total and of its gradient is that of reconstructing every step."""
+    built, params = tiny
+    one = unroll_of(built, steps=6)
+    state_b, value_b = (jax.tree.map(lambda leaf: leaf[None], part) for part in (built.init_state(), one[1]))
+    steps_tb = jax.tree.map(lambda leaf: leaf[:, None], one[0])
+
+    @partial(jax.jit, static_argnums=0)
+    def learn(every, offset):
+        config = LossConfig(reconstruct_every=every, reconstruction=7.0)
+        total = lambda params: loss.total(built, config, params, state_b, steps_tb, value_b, offset)  # noqa: E731
+        (value, means), slope = jax.value_and_grad(total, has_aux=True)(params)
+        return value, means["observation"], slope
+
+    parts = [learn(3, jnp.int32(offset)) for offset in range(3)]
+    mean = jax.tree.map(lambda *leaves: sum(leaves) / 3, *parts)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), mean, learn(1, jnp.int32(0)))
+    assert len({float(part[1]) for part in parts}) == 3
+
+
 def test_image_loss_is_sigmoid_cross_entropy_mean_over_pixels():
     """Logit 0 costs log 2 whatever the pixel; logit log 3 is the probability 3/4."""
     pixel = jnp.array([[[255], [0]]], jnp.uint8)
-    np.testing.assert_allclose(heads.pixel_loss(255, jnp.zeros((1, 2, 1)), pixel), np.log(2), rtol=1e-6)
+    np.testing.assert_allclose(heads.pixel_loss(255, 1, jnp.zeros((1, 2, 1)), pixel), np.log(2), rtol=1e-6)
     logit = jnp.full((1, 2, 1), np.log(3), jnp.float32)
-    np.testing.assert_allclose(heads.pixel_loss(255, logit, pixel), (-np.log(3 / 4) - np.log(1 / 4)) / 2, rtol=1e-6)
+    np.testing.assert_allclose(heads.pixel_loss(255, 1, logit, pixel), (-np.log(3 / 4) - np.log(1 / 4)) / 2, rtol=1e-6)
     half = jnp.array([[[51], [51]]], jnp.uint8)  # a fifth lit
     expected = -(0.2 * np.log(3 / 4) + 0.8 * np.log(1 / 4))
-    np.testing.assert_allclose(heads.pixel_loss(255, logit, half), expected, rtol=1e-6)
+    np.testing.assert_allclose(heads.pixel_loss(255, 1, logit, half), expected, rtol=1e-6)
 
 
 def test_the_image_loss_has_its_own_gradient():
@@ -191,9 +232,20 @@ def test_the_image_loss_has_its_own_gradient():
         return jnp.square((-target * jax.nn.log_sigmoid(logit) - (1 - target) * jax.nn.log_sigmoid(-logit)).mean())
 
     expected = jax.grad(by_hand)(logit)
-    found = jax.grad(lambda logit: jnp.square(heads.pixel_loss(255, logit, pixel)))(logit)
+    found = jax.grad(lambda logit: jnp.square(heads.pixel_loss(255, 3, logit, pixel)))(logit)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
-    assert jax.grad(heads.pixel_loss, 1)(255, logit.astype(jnp.bfloat16), pixel).dtype == jnp.bfloat16
+    assert jax.grad(heads.pixel_loss, 2)(255, 3, logit.astype(jnp.bfloat16), pixel).dtype == jnp.bfloat16
+
+
+def test_what_fills_up_a_patch_is_no_pixel():
+    """Whatever stands there, in logits or target: the loss is the same, and none of its gradient goes there."""
+    logit = 3 * jax.random.normal(jax.random.key(0), (6, 32))
+    patch = jax.random.randint(jax.random.key(1), (6, 32), 0, 256).astype(jnp.uint8)
+    found, slope = jax.value_and_grad(heads.pixel_loss, 2)(255, 27, logit, patch)
+    expected, wanted = jax.value_and_grad(heads.pixel_loss, 2)(255, 27, logit[:, :27], patch[:, :27])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(slope[:, :27], wanted, rtol=1e-6)
+    assert not slope[:, 27:].any()
 
 
 def test_language_loss_is_summed_over_the_sequence():
@@ -215,6 +267,8 @@ def test_other_parts_have_losses_too():
         ({"trace": 2.0}, "trace must be from 0 to 1"),
         ({"entropy": -1.0}, "entropy must not be negative, but is -1.0"),
         ({"policy": float("nan")}, "policy must not be negative"),
+        ({"reconstruct_every": 0}, "reconstruct_every must be a whole number of at least 1, but is 0"),
+        ({"reconstruct_every": 1.5}, "reconstruct_every must be a whole number of at least 1, but is 1.5"),
     ],
 )
 def test_bad_weights_are_refused(wrong, sentence):

@@ -152,6 +152,9 @@ def test_ballet_with_one_dancer_ends_at_the_dancer():
 class Thinker:
     """An agent whose mind is made up: logits without weights or memory."""
 
+    def look(self, observation):
+        return observation + 2
+
     def step(self, weights, memory, inputs):
         return memory, Output(jnp.array([0.0, 0.5, 0.2]), jnp.float32(0), jnp.zeros(1))
 
@@ -180,6 +183,17 @@ def test_without_success_in_its_info_an_environment_is_judged_by_its_return():
     life, step = one_step(ended=False)
     assert not any(step.episode)
     assert (float(life.ret), int(life.length)) == (0.5, 7)
+
+
+def test_the_agent_is_given_what_it_looked_at():
+    """From the first step on, and at each after that: images are cut once, when they come."""
+    life, step = one_step()
+    assert (step.inputs.observation.tolist(), life.inputs.observation.tolist()) == ([0], [2])
+    _, _, _, fresh_b = built("ballet")
+    lives_b, steps = numbers("ballet")
+    for inputs, batch in ((fresh_b.inputs, (B,)), (lives_b.inputs, (B,)), (steps.inputs, (TASKS["ballet"][2], B))):
+        image = inputs.observation["image"]
+        assert (image.shape, image.dtype) == ((*batch, 11 * 11, 3), np.uint8)
 
 
 def test_logits_are_those_of_the_policy_that_acted():

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -451,3 +452,13 @@ def test_what_does_not_fit_is_refused_before_compilation(change: dict[str, Any],
     config = tiny()
     with pytest.raises(ValueError, match=sentence):
         loop.make_learner(replace(config, task=replace(config.task, **change)))
+
+
+def test_reconstructed_steps_must_divide_an_unroll():
+    config = tiny()
+    every = config.learner.unroll - 1
+    sentence = f"reconstruct_every is {every}, which does not divide an unroll of {every + 1} steps evenly."
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        loop.make_learner(replace(config, loss=replace(config.loss, reconstruct_every=every)))
+    fits = replace(config, loss=replace(config.loss, reconstruct_every=config.learner.unroll))
+    assert loop.make_learner(fits).loss.reconstruct_every == config.learner.unroll

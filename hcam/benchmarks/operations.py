@@ -1,8 +1,7 @@
 """How many floating-point operations a function asks for, counted in its jaxpr: the numerator of utilisation.
 
-Products and convolutions alone are counted, as is usual; what XLA leaves out or does twice is not seen. Kernels of our
-own count for what stands beside them in plain form: all of it in acting, in learning no more than the scores, so that
-there the count is too low.
+Products and convolutions alone are counted, as is usual, and of those only what something comes of; what XLA does twice
+is not seen. Kernels of our own say themselves what they do: all k chunks are counted, also where fewer are there yet.
 """
 
 import math
@@ -11,6 +10,7 @@ from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.interpreters.partial_eval import dce_jaxpr
 
 CALLED = (ClosedJaxpr, Jaxpr)  # the functions that an operation executes
 
@@ -31,7 +31,8 @@ def peak_here() -> float | None:
 
 
 def count(function: Callable[..., Any], *args: Any) -> int:
-    return _of(jax.make_jaxpr(function)(*args).jaxpr)
+    jaxpr = jax.make_jaxpr(function)(*args).jaxpr
+    return _of(dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0])
 
 
 def _of(jaxpr: Jaxpr) -> int:
@@ -51,8 +52,9 @@ def _of_equation(equation: JaxprEqn) -> int:
         # Taps that fall between the pixels of a spread-out image meet zeros.
         spread: int = math.prod(params["lhs_dilation"])
         return 2 * math.prod(out) * math.prod(kernel) // max(1, channels_out * spread)
-    if name == "pallas_call":  # what stands beside it is for those who ask what was attended to
-        return 0
+    if name == "pallas_call":
+        flops: int = params["cost_estimate"].flops
+        return flops
     parts = [part for value in params.values() for part in (value if isinstance(value, (tuple, list)) else [value])]
     inner = [_of(part.jaxpr if isinstance(part, ClosedJaxpr) else part) for part in parts if isinstance(part, CALLED)]
     if name == "cond":

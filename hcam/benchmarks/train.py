@@ -6,6 +6,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from rich.table import Table
 
 from hcam import __version__
@@ -74,10 +75,12 @@ def run(
 
 
 def prepare(config: Config) -> Contender | Failed:
+    """The program that `hcam train` would run, for as many seeds at once, and its acting alone."""
     learner = make_learner(config)
-    parts: dict[str, Step] = {"update": learner.update, "act": acting(learner)}
+    parts: dict[str, Step] = {"update": jax.vmap(learner.update), "act": jax.vmap(acting(learner))}
+    seed_s = jnp.arange(config.run.seeds) + config.run.seed
     try:
-        state = jax.jit(learner.init)(jax.random.key(config.run.seed))
+        state = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))(seed_s)
         programs = {name: jax.jit(part, donate_argnums=0).lower(state).compile() for name, part in parts.items()}
     except Exception as error:  # likewise
         return Failed(reason(error))
@@ -89,8 +92,9 @@ def prepare(config: Config) -> Contender | Failed:
         "width": config.agent.memory.width,
         "environments": config.learner.environments,
         "minibatches": config.learner.minibatches,
-        "steps": config.steps_per_update,
-        "parameters": sum(leaf.size for leaf in jax.tree.leaves(state.params)),
+        "seeds": config.run.seeds,
+        "steps": config.steps_per_update * config.run.seeds,
+        "parameters": sum(leaf[0].size for leaf in jax.tree.leaves(state.params)),
         "operations": {name: operations.count(part, state) for name, part in parts.items()},
         "bytes": total - needs.alias_size_in_bytes,
     }

@@ -1,6 +1,7 @@
 """`hcam bench ...`: measure this machine."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -103,7 +104,7 @@ class BenchTrain:
 
     memory: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ("hcam",)  # hcam, trxl, lstm, none
     rounds: int = 5  # how often each part is timed; the median counts
-    profile: bool = False  # also show which operations the time of an update goes into
+    profile: bool = False  # also show which operations the time goes into; without CUDA graphs, which would hide them
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/bench-train")  # where bench.json goes
 
 
@@ -111,6 +112,8 @@ def bench_train(words: Sequence[str]) -> int:
     """Measure how many steps a second training makes, and what acting and learning take of it."""
     args: BenchTrain
     args, others = tyro.cli(BenchTrain, args=words, prog="hcam bench train", return_unknown_args=True)
+    if args.profile:  # read when the GPU is first used
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_enable_command_buffer=".strip()
     from rich.console import Console
 
     from hcam.benchmarks import profile, train

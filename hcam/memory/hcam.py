@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from . import checks, kernel, ring, stack
+from . import checks, kernel, kernel_step, ring, stack
 from .layers import init_norm, layer_norm, spread, wide
 from .recall import (
     FORMS,
@@ -102,6 +102,11 @@ def build(config: HCAM) -> Memory:
     return stack.build(stack.Stack(config, config.window_steps, None, block))
 
 
+def fused(config: HCAM) -> bool:
+    """Are there kernels for this memory, here?"""
+    return config.form == "auto" and kernel.suits(config.chunk, config.width, config.dtype)
+
+
 def init_block(config: HCAM, key: Array) -> Params:
     return {"norm": init_norm(config.width), "read": init_read(key, config.width, config.width, config.width)}
 
@@ -187,10 +192,11 @@ def step_block(
     mask_m = number_m >= jnp.maximum(0, done - slots)
     query_qd = layer_norm(params["norm"], query_d)[None]
 
-    # The slot of the chunk that is being filled gets the mean of the last C steps at every step: it is that chunk's
-    # summary at the step that completes it, and nobody reads the slot before.
-    last_cd = row_rd[(time - ring.count(chunk)) % rows]
-    summary_md = ring.put(summary_md, done, summarise(jax.lax.stop_gradient(last_cd)))
+    # The step that completes a chunk writes its summary; nobody reads the slot before.
+    whole = ring.complete(time + 1, chunk, stride) > done
+    begin = (time - chunk + 1) % rows
+    write = kernel_step.summarise if fused(config) else kernel_step.plain_summarise
+    summary_md = write(jax.lax.stop_gradient(row_rd), summary_md, begin, done % (slots + 1), whole, ring.count(chunk))
 
     if cache is not None:
         key_hd, value_hd = keys_values(params["read"], x_d, config.heads)
@@ -231,14 +237,14 @@ def _recall_step(
         return attend_dense(params, query_qd, logits_qm, fetch(every_m), k=k, heads=heads, order=order)
     if cache is None:
         answer_qd, recalled = attend_gathered(params, query_qd, logits_qm, fetch, k=k, heads=heads, order=order)
-        if config.form == "auto" and kernel.suits(config.chunk, config.width, config.dtype):
+        if fused(config):
             # What the plain form would answer is then left out by the compiler, and what it attended to as well
             # where nobody asks.
             begin_k = chunk_rows(config, number_m[recalled.chunk_qk[0]], row_rd.shape[0])[:, 0]
             code_cd = add_positions(jnp.zeros((config.chunk, config.width), row_rd.dtype), code_cd)
             count = jnp.minimum(mask_qm[0].sum(dtype=jnp.int32), k)
             inner_hd = inner_queries(params, query_qd, heads)[0]
-            mixed_hd = kernel.step(inner_hd, stored_rd, begin_k, recalled.weight_qk[0], count, code_cd)
+            mixed_hd = kernel_step.recall(inner_hd, stored_rd, begin_k, recalled.weight_qk[0], count, code_cd)
             answer_qd = outer_answers(params, mixed_hd[None], recalled.weight_qk)
         return answer_qd, recalled
 

@@ -4,8 +4,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 from .types import Array, Params
+
+EPSILON = 1e-5  # of LayerNorm
 
 
 def wide(x: Array) -> Array:
@@ -60,10 +64,19 @@ def init_norm(width: int) -> Params:
     return {"scale": jnp.ones(width, jnp.float32), "offset": jnp.zeros(width, jnp.float32)}
 
 
-def layer_norm(params: Params, x: Array, epsilon: float = 1e-5) -> Array:
-    centred = wide(x) - wide(x).mean(-1, keepdims=True)
-    normal = centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + epsilon)
+def layer_norm(params: Params, x: Array) -> Array:
+    normal = _normal(x)
     return (normal * spread(params["scale"], normal) + spread(params["offset"], normal)).astype(x.dtype)
+
+
+def normalise(x: Array) -> Array:
+    """LayerNorm without a scale and an offset of its own."""
+    return _normal(x).astype(x.dtype)
+
+
+def _normal(x: Array) -> Array:
+    centred = wide(x) - wide(x).mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + EPSILON)
 
 
 def init_mlp(key: Array, width: int, hidden: int) -> Params:
@@ -105,8 +118,11 @@ def gate(params: Params | None, x: Array, y: Array) -> Array:
     return x + update * (candidate - x)
 
 
-def sinusoids(position_p: Array, width: int) -> Array:
-    """Position code [P, D]: all sines, then all cosines, of frequencies 10000^(-2i/D)."""
-    frequency = 10000.0 ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
-    angle = position_p.astype(jnp.float32)[:, None] * frequency[None, :]
-    return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1)
+def sinusoids(position_p: NDArray[np.int64], width: int) -> Array:
+    """Position code [P, D]: all sines, then all cosines, of frequencies 10000^(-2i/D).
+
+    Made by NumPy: a program that computes it would do so at every element that it is added to.
+    """
+    frequency = np.float32(10000.0) ** (-np.arange(0, width, 2, dtype=np.float32) / width)
+    angle = position_p.astype(np.float32)[:, None] * frequency[None, :]
+    return jnp.asarray(np.concatenate([np.sin(angle), np.cos(angle)], axis=-1))

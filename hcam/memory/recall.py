@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from . import checks, kernel
+from . import checks, kernel, kernel_unroll
 from .layers import init_linear, linear, sinusoids, softmax, spread
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
 from .types import Array, Params
@@ -129,7 +130,7 @@ def read_chunks(
 
 def chunk_positions(chunk: int, width: int) -> Array:
     """The position code of a chunk's steps [C, D]; the newest has position 0."""
-    return sinusoids(jnp.arange(chunk - 1, -1, -1), width)
+    return sinusoids(np.arange(chunk - 1, -1, -1), width)
 
 
 def add_positions(content: Array, code_cd: Array | None) -> Array:
@@ -149,7 +150,9 @@ def attend_dense(
 ) -> tuple[Array, Recalled]:
     """All queries inside all chunks; those outside the top k are weighted zero, and not even looked at if `fused`."""
     inner_qhd, weight_qm = inner_queries(params, query_qe, heads), top_weights(logits_qm, k, order)
-    mixed_qhd = (kernel.unroll if fused else kernel.plain_unroll)(inner_qhd, content_mcd, weight_qm)
+    mixed_qhd = (partial(kernel_unroll.unroll, k) if fused else kernel_unroll.plain_unroll)(
+        inner_qhd, content_mcd, weight_qm
+    )
     within_qhmc = softmax(jnp.einsum("qhd,mcd->qhmc", inner_qhd, content_mcd))  # for those who ask
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
     within_qkhc = jax.vmap(lambda within_hmc, chunk_k: within_hmc[:, chunk_k])(within_qhmc, chunk_qk).swapaxes(1, 2)

@@ -41,15 +41,16 @@ def tail(row_rd: Array, clock: Array, length: int) -> Array:
     return row_rd[(clock - length + count(length)) % row_rd.shape[0]]
 
 
-def put(row: Array, number: Array, x: Array) -> Array:
-    """The ring with one row replaced, in place where the caller gives the ring away.
+def put(row: Array, number: Array, x: Array, wanted: Array | None = None) -> Array:
+    """The ring with one row replaced, if `wanted`; in place where the caller gives the ring away.
 
     The second index lies outside and is dropped. It is there because XLA works a one-row write into the reads that
     follow it, and then copies the whole ring to keep the old one alive: acting would slow down with the length of the
     past.
     """
     size = row.shape[0]
-    index = jnp.stack([number % size, jnp.full_like(number, size)])
+    outside = jnp.full_like(number, size)
+    index = jnp.stack([number % size if wanted is None else jnp.where(wanted, number % size, outside), outside])
     return row.at[index].set(jnp.stack([x, x]), mode="drop")
 
 

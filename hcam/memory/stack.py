@@ -16,6 +16,8 @@ from .layers import gate, init_gate, init_mlp, mlp
 from .recall import Recalled
 from .types import Array, Memory, Params, Recall
 
+QUIET = 0.1  # what the weights that end a sublayer are drawn with, relative to what would keep the variance
+
 
 class Shape(Protocol):
     """What the stack needs to know of a configuration."""
@@ -100,8 +102,19 @@ def _init_layer(stack: Stack, key: Array) -> Params:
     if stack.block:
         params["block"] = stack.block.init_params(keys["block"])
     if config.gated:
-        params |= {f"{name}_gate": init_gate(keys[f"{name}_gate"], config.width) for name in tuple(params)}
-    return params
+        return params | {f"{name}_gate": init_gate(keys[f"{name}_gate"], config.width) for name in params}
+    return {name: _quiet(part) for name, part in params.items()}
+
+
+def _quiet(params: Params) -> Params:
+    """A sublayer that adds little at first, as a gate would see to: else what came in is lost under what they add.
+
+    With weights as they are drawn, four layers of 256 leave a correlation of 0.11 between what goes in and what comes
+    out, and an agent is at chance after 235 million steps (docs/training.md).
+    """
+    if "read" in params:
+        return params | {"read": _quiet(params["read"])}
+    return params | {"out": params["out"] | {"w": QUIET * params["out"]["w"]}}
 
 
 def init_state(stack: Stack) -> StackState:
@@ -158,13 +171,14 @@ def _step_layer(
 ) -> tuple[Array, LayerState, Array, Recalled | None]:
     """Write, then read: the row of this step replaces one that nothing can see any more."""
     heads, top_k = stack.config.heads, stack.top_k
-    row_rd = ring.put(past.input_rd, time, x_d)
     with jax.named_scope("window"):
         if past.cache is None:
-            row_wd = row_rd[(time - ring.count(stack.window)) % stack.rows]
-            answer_d, attention_hw = window.step(params["window"], row_wd, time, heads=heads, top_k=top_k)
+            row_rd, answer_d, attention_hw = window.step(
+                params["window"], past.input_rd, x_d, time, window=stack.window, heads=heads, top_k=top_k
+            )
             recent, chunks = None, None
         else:
+            row_rd = ring.put(past.input_rd, time, x_d)
             recent, answer_d, attention_hw = window.step_cached(
                 params["window"], x_d, past.cache.window, time, heads=heads, top_k=top_k
             )

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 
-from . import ring
-from .layers import init_linear, init_norm, layer_norm, linear, sinusoids, spread, wide
+from . import kernel, kernel_step, ring
+from .kernel_step import BLOCK
+from .layers import init_linear, init_norm, layer_norm, linear, normalise, sinusoids, spread, wide
 from .types import Array, Params
 
 MASKED = -1e6  # what the released module puts in place of a masked logit; softmax turns it into an exact zero
@@ -63,7 +65,7 @@ def unskew(x_htj: Array, window: int) -> Array:
 
 def position_keys(params: Params, window: int, heads: int, dtype: DTypeLike) -> Array:
     """The keys of the ages 0..W-1, whatever happened then: [W, H, D/H]."""
-    code_wd = sinusoids(ring.count(window), params["position"]["w"].shape[0]).astype(dtype)
+    code_wd = sinusoids(np.arange(window), params["position"]["w"].shape[0]).astype(dtype)
     return split_heads(linear(params["position"], code_wd), heads)
 
 
@@ -98,23 +100,36 @@ def unroll(
     return linear(params["out"], answer_thd.reshape(x_td.shape)), attention_htj
 
 
-def step(params: Params, row_wd: Array, time: Array, *, heads: int, top_k: int | None = None) -> tuple[Array, Array]:
-    """One step over the layer inputs of the last W steps, its own first: the answer [D] and the attention [H, W].
+def step(
+    params: Params, row_rd: Array, x_d: Array, time: Array, *, window: int, heads: int, top_k: int | None = None
+) -> tuple[Array, Array, Array]:
+    """Writes a step into the ring and attends to the last W: the ring, the answer [D] and the attention [H, W] by age.
 
-    Keys and values are never formed: q . (K x) is (K^T q) . x, so the projections move to the query and the answer.
+    Keys and values are never formed: q . (K x) is (K^T q) . x, so the projections move to the query and the answer,
+    and with them the norm's scale and offset, of which softmax does not see what it adds to all rows alike.
     """
-    row_wd = layer_norm(params["norm"], row_wd)
-    query_hd = split_heads(linear(params["query"], row_wd[0]), heads)
-    content_he = jnp.einsum(
-        "hd,ehd->he", content_query(params, query_hd), weights_by_head(params["key"], heads, row_wd.dtype)
-    )
-    content_hw = jnp.einsum("he,we->hw", content_he, row_wd)
-    age_w = ring.count(row_wd.shape[0])
-    age_key_whd = position_keys(params, row_wd.shape[0], heads, row_wd.dtype)
-    attention_hw = _attention(params, query_hd, content_hw, age_key_whd, age_w, time, top_k)
-    mixed_he = jnp.einsum("hw,we->he", attention_hw.astype(row_wd.dtype), row_wd)
-    answer_hd = jnp.einsum("he,ehd->hd", mixed_he, weights_by_head(params["value"], heads, row_wd.dtype))
-    return linear(params["out"], answer_hd.reshape(-1)), attention_hw
+    norm, dtype = params["norm"], row_rd.dtype
+    query_hd = split_heads(linear(params["query"], layer_norm(norm, x_d)), heads)
+    scale = 1 / math.sqrt(query_hd.shape[-1])
+    content_he = jnp.einsum("hd,ehd->he", content_query(params, query_hd), weights_by_head(params["key"], heads, dtype))
+    inner_he = (wide(content_he) * spread(norm["scale"] * scale, wide(content_he))).astype(dtype)
+    age_key_whd = position_keys(params, window, heads, dtype)
+    age_hw = wide(jnp.einsum("hd,whd->hw", position_query(params, query_hd), age_key_whd)) * scale
+
+    fused = top_k is None and window % min(window, BLOCK) == 0 and kernel.suits(min(window, BLOCK), x_d.shape[0], dtype)
+    if fused:
+        row_rd, mixed_he = kernel_step.window(inner_he, age_hw, row_rd, x_d, time)
+    else:
+        row_rd = ring.put(row_rd, time, x_d)
+    age_w = ring.count(window)
+    row_we = normalise(row_rd[(time - age_w) % row_rd.shape[0]])
+    allowed_hw = jnp.broadcast_to(age_w <= time, age_hw.shape)  # what is older than the episode is another one's
+    attention_hw = masked_softmax(wide(inner_he @ row_we.T) + age_hw, allowed_hw, top_k)  # for those who ask, if fused
+    if not fused:
+        mixed_he = attention_hw.astype(dtype) @ row_we
+    mixed_he = mixed_he * spread(norm["scale"], mixed_he) + spread(norm["offset"], mixed_he)
+    answer_hd = jnp.einsum("he,ehd->hd", mixed_he, weights_by_head(params["value"], heads, dtype))
+    return row_rd, linear(params["out"], answer_hd.reshape(-1)), attention_hw
 
 
 class Cache(NamedTuple):
@@ -148,16 +163,9 @@ def step_cached(
     query_hd = split_heads(linear(params["query"], layer_norm(params["norm"], x_d)), heads)
     content_hw = jnp.einsum("hd,whd->hw", content_query(params, query_hd), cache.key_whd)
     age_w = (time - ring.count(window)) % window
-    attention_hw = _attention(params, query_hd, content_hw, cache.age_key_whd, age_w, time, top_k)
+    by_age_hw = jnp.einsum("hd,whd->hw", position_query(params, query_hd), cache.age_key_whd)
+    logits_hw = (wide(content_hw) + wide(by_age_hw[:, age_w])) / math.sqrt(query_hd.shape[-1])
+    attention_hw = masked_softmax(logits_hw, jnp.broadcast_to(age_w <= time, logits_hw.shape), top_k)
     answer_hd = jnp.einsum("hw,whd->hd", attention_hw.astype(x_d.dtype), cache.value_whd)
     # From rows to ages is the same turn of the ring as from ages to rows.
     return cache, linear(params["out"], answer_hd.reshape(x_d.shape)), attention_hw[:, age_w]
-
-
-def _attention(
-    params: Params, query_hd: Array, content_hw: Array, age_key_whd: Array, age_w: Array, time: Array, top_k: int | None
-) -> Array:
-    by_age_hw = jnp.einsum("hd,whd->hw", position_query(params, query_hd), age_key_whd)
-    logits_hw = wide(content_hw) + wide(by_age_hw[:, age_w])
-    allowed_hw = jnp.broadcast_to(age_w <= time, logits_hw.shape)  # what is older than the episode is another one's
-    return masked_softmax(logits_hw / math.sqrt(query_hd.shape[-1]), allowed_hw, top_k)

@@ -47,15 +47,31 @@ def test_a_spread_out_image_meets_zeros():
     assert count(upwards, jnp.ones((1, 4, 4, 3)), jnp.ones((2, 2, 3, 5))) == 2 * 8 * 8 * 5 * 3 * 4 // 4
 
 
+def test_what_nothing_comes_of_does_not_count():
+    assert count(lambda a, b: (a @ b, a.sum())[1], A, B) == 0
+    assert (
+        count(lambda a: jax.lax.scan(lambda a, _: ((a, a @ a)[0], None), a, None, length=6)[0], jnp.ones((5, 5))) == 0
+    )
+
+
 def test_a_kernel_counts_as_its_plain_form(monkeypatch):
-    memory = make(HCAM(width=32, layers=2, heads=4, chunk=16, slots=3, top_k=2))
-    step = lambda *args: memory.step(*args)  # noqa: E731  a new function each time, or its first trace is kept
-    args = memory.init_params(jax.random.key(0)), memory.init_state(), jnp.ones(32), jnp.bool_(True)
-    plain = count(step, *args)
+    """Chunk and window attention in acting to the operation; in learning, k chunks instead of all of them."""
+    config = HCAM(width=32, layers=2, heads=4, chunk=16, slots=3, top_k=2)
+    memory = make(config)
+    params, state, x_td = memory.init_params(jax.random.key(0)), memory.init_state(), jnp.ones((64, 32))
+
+    def counted():  # new functions each time, or their first trace is kept
+        step = lambda x_d: memory.step(params, state, x_d, jnp.bool_(False))  # noqa: E731
+        loss = lambda params: memory.unroll(params, state, x_td, jnp.zeros(64, bool))[1].sum()  # noqa: E731
+        return count(step, x_td[0]), count(jax.vmap(step), x_td[:5]), count(jax.grad(loss), params)
+
+    plain = counted()
     monkeypatch.setattr(kernel, "suits", lambda *sizes: True)
-    with_kernel = count(lambda *args: memory.step(*args), *args)
-    projections = 2 * (2 * 32**2 * 3)  # its own query and answer: those of the plain form stand there as well
-    assert plain < with_kernel <= plain + 2 * projections
+    acting, of_five, learning = counted()
+    assert acting == plain[0]
+    assert of_five == plain[1]
+    every, some = (2 * 2 * 4 * 64 * 4 * 32 * 16 * chunks for chunks in (4 + 4, 2))  # layers, there and back, ...
+    assert learning == plain[2] - every + some
 
 
 @pytest.mark.parametrize(("kind", "peak"), [("NVIDIA H200", 989e12), ("NVIDIA H100 80GB HBM3", 989e12), ("cpu", None)])

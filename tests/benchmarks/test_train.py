@@ -47,8 +47,8 @@ def test_acting_alone_goes_on_like_training():
     assert isinstance(contender, train.Contender)
     state, _ = contender.programs["act"](contender.state)
     again, batch = contender.programs["act"](state)
-    assert int(again.updates) == 2
-    assert batch.steps_tb.action.shape == (4, 2)
+    assert again.updates.tolist() == [2]
+    assert batch.steps_tb.action.shape == (1, 4, 2)
 
 
 def test_table_has_rates_shares_and_ratios():

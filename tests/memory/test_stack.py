@@ -64,6 +64,23 @@ def test_layers_start_different():
     assert not same(other, params)
 
 
+@pytest.mark.parametrize("make", [small_hcam, small_trxl])
+def test_what_comes_in_is_not_lost_under_what_layers_add(make):
+    """Before anything is learned, where no gate sees to it; ten times as loud, it would be lost."""
+    built = memory.make(make(width=64, layers=4, gated=False))
+    params, x_td = built.init_params(jax.random.key(0)), jax.random.normal(jax.random.key(1), (60, 64))
+
+    def kept(params):
+        _, y_td = built.unroll(params, built.init_state(), x_td, jnp.arange(60) == 0)
+        return np.mean([np.corrcoef(x_d, y_d)[0, 1] for x_d, y_d in zip(x_td[30:], y_td[30:], strict=True)])
+
+    def louder(path, leaf):
+        return leaf * 10 if "out" in str(path) and "'w'" in str(path) else leaf
+
+    assert kept(params) > 0.8
+    assert kept(jax.tree.map_with_path(louder, params)) < 0.5
+
+
 def test_a_state_holds_what_can_be_recalled_and_no_more():
     """Rows for 3 chunks of 4 and the one being filled, 16; a window of 23 needs 23. One clock for all layers."""
     state = memory.make(small_hcam(layers=2)).init_state()

@@ -1,0 +1,157 @@
+"""The kernels of acting against their oracles in plain JAX; interpreted where there is no GPU: the same, slowly."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hcam.memory import kernel_step
+
+ROWS, CHUNK, WIDTH, K = 80, 16, 32, 4
+
+
+def drawn(seed, heads=8, dtype="float32"):
+    keys = jax.random.split(jax.random.key(seed), 5)
+    return {
+        "inner_hd": jax.random.normal(keys[0], (heads, WIDTH)).astype(dtype),
+        "row_rd": jax.random.normal(keys[1], (ROWS, WIDTH)).astype(dtype),
+        "begin_k": jax.random.randint(keys[2], (K,), 0, ROWS),
+        "weight_k": jax.nn.softmax(jax.random.normal(keys[3], (K,))),
+        "count": jnp.int32(K),
+        "code_cd": jax.random.normal(keys[4], (CHUNK, WIDTH)).astype(dtype),
+    }
+
+
+def slow(inner_hd, row_rd, begin_k, weight_k, count, code_cd):
+    """In NumPy, a step at a time."""
+    inner_hd, row_rd, weight_k, code_cd = (np.asarray(x, np.float64) for x in (inner_hd, row_rd, weight_k, code_cd))
+    mixed_hd = np.zeros_like(inner_hd)
+    for k in range(int(count)):
+        content = np.stack([row_rd[(int(begin_k[k]) + c) % ROWS] + code_cd[c] for c in range(CHUNK)])
+        for h, query in enumerate(inner_hd):
+            score = np.exp(content @ query - (content @ query).max())
+            mixed_hd[h] += weight_k[k] * (score / score.sum()) @ content
+    return mixed_hd
+
+
+@pytest.mark.parametrize("heads", [1, 8, 16, 20])
+@pytest.mark.parametrize("count", [0, 1, 3, K])
+def test_kernel_and_plain_form_equal_the_slow_loop(heads, count):
+    case = drawn(heads, heads) | {"count": jnp.int32(count)}
+    expected = slow(**case)
+    np.testing.assert_allclose(kernel_step.recall(*case.values()), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(kernel_step.plain_recall(*case.values()), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_chunk_goes_on_at_the_start_of_its_ring():
+    case = drawn(1) | {"begin_k": jnp.array([ROWS - 5, 0, ROWS - 1, 7], jnp.int32)}
+    np.testing.assert_allclose(kernel_step.recall(*case.values()), slow(**case), rtol=1e-4, atol=1e-5)
+
+
+def test_in_bfloat16_it_is_no_further_from_the_truth_than_the_plain_form():
+    for seed in range(5):
+        case = drawn(seed, dtype="bfloat16")
+        exact = slow(**case)
+        found = [form(*case.values()) for form in (kernel_step.recall, kernel_step.plain_recall)]
+        off = [np.linalg.norm(np.float64(one) - exact) for one in found]
+        assert off[0] < 1.3 * off[1] < 0.02 * np.linalg.norm(exact)
+
+
+def test_many_environments_are_one_call():
+    cases = [drawn(seed) | {"count": jnp.int32(seed)} for seed in range(3)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cases)
+    found = jax.jit(jax.vmap(lambda case: kernel_step.recall(**case)))(stacked)
+    for case, one in zip(cases, found, strict=True):
+        np.testing.assert_allclose(one, slow(**case), rtol=1e-4, atol=1e-5)
+
+
+def test_its_gradient_is_that_of_the_plain_form():
+    case = drawn(2)
+    of = lambda form: jax.grad(lambda inner_hd: jnp.square(form(inner_hd, *list(case.values())[1:])).sum())  # noqa: E731
+    np.testing.assert_allclose(
+        of(kernel_step.recall)(case["inner_hd"]), of(kernel_step.plain_recall)(case["inner_hd"]), rtol=1e-4
+    )
+
+
+# The window
+
+
+def looked(time, heads=4, steps=32, rows=48, dtype="float32"):
+    keys = jax.random.split(jax.random.key(time), 4)
+    return (
+        jax.random.normal(keys[0], (heads, WIDTH)).astype(dtype),
+        jax.random.normal(keys[1], (heads, steps)),
+        (3 + 2 * jax.random.normal(keys[2], (rows, WIDTH))).astype(dtype),
+        (5 * jax.random.normal(keys[3], (WIDTH,))).astype(dtype),
+        jnp.int32(time),
+    )
+
+
+def slow_window(query_hd, age_hw, row_rd, x_d, time):
+    query_hd, age_hw, row_rd, x_d = (np.asarray(x, np.float64) for x in (query_hd, age_hw, row_rd, x_d))
+    row_rd, time = row_rd.copy(), int(time)
+    row_rd[time % len(row_rd)] = x_d
+    last = [row_rd[(time - age) % len(row_rd)] for age in range(min(time + 1, age_hw.shape[1]))]
+    normal = [(row - row.mean()) / np.sqrt(row.var() + 1e-5) for row in last]
+    mixed_hd = np.zeros_like(query_hd)
+    for h, query in enumerate(query_hd):
+        score = np.array([query @ row + age_hw[h, age] for age, row in enumerate(normal)])
+        score = np.exp(score - score.max())
+        mixed_hd[h] = (score / score.sum()) @ np.stack(normal)
+    return row_rd, mixed_hd
+
+
+# The first step, less than a window, one that just fills it, one that goes round the ring; one block, and several.
+@pytest.mark.parametrize(("heads", "steps", "rows"), [(4, 32, 48), (8, 16, 16), (1, 64, 80), (20, 32, 32)])
+@pytest.mark.parametrize("time", [0, 5, 31, 32, 47, 48, 200])
+def test_window_equals_the_slow_loop(time, heads, steps, rows):
+    case = looked(time, heads, steps, rows)
+    for form in (kernel_step.window, kernel_step.plain_window):
+        for found, expected in zip(form(*case), slow_window(*case), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-5)
+
+
+def test_windows_of_many_environments_are_one_call():
+    cases = [looked(time) for time in (0, 40, 100)]
+    found = jax.jit(jax.vmap(kernel_step.window))(*(jnp.stack(leaves) for leaves in zip(*cases, strict=True)))
+    for n, case in enumerate(cases):
+        for one, expected in zip(found, slow_window(*case), strict=True):
+            np.testing.assert_allclose(one[n], expected, rtol=1e-3, atol=2e-5)
+
+
+def test_window_in_bfloat16_is_close_to_the_plain_form():
+    case = looked(70, dtype="bfloat16")
+    found, plain = (np.asarray(form(*case)[1], np.float32) for form in (kernel_step.window, kernel_step.plain_window))
+    assert np.abs(found - plain).max() < 0.02 * np.abs(plain).max()
+
+
+def test_gradient_of_the_window_is_that_of_the_plain_form():
+    query_hd, *others = looked(9)
+    of = lambda form: jax.grad(lambda query_hd: jnp.square(form(query_hd, *others)[1]).sum())(query_hd)  # noqa: E731
+    np.testing.assert_allclose(of(kernel_step.window), of(kernel_step.plain_window), rtol=1e-4, atol=1e-4)
+
+
+# Summaries
+
+
+@pytest.mark.parametrize("form", [kernel_step.summarise, kernel_step.plain_summarise])
+@pytest.mark.parametrize("begin", [0, 7, ROWS - 3])
+def test_a_whole_chunk_is_summarised_and_nothing_else(form, begin):
+    row_rd, summary_md = drawn(1)["row_rd"], jnp.ones((5, WIDTH))
+    args = (row_rd, summary_md, jnp.int32(begin), jnp.int32(3))
+    found = form(*args, jnp.bool_(True), jnp.arange(CHUNK, dtype=jnp.int32))
+    expected = np.mean([row_rd[(begin + c) % ROWS] for c in range(CHUNK)], axis=0)
+    np.testing.assert_allclose(found[3], expected, rtol=1e-5, atol=1e-6)
+    assert (np.delete(np.asarray(found), 3, axis=0) == 1).all()
+    assert (form(*args, jnp.bool_(False), jnp.arange(CHUNK, dtype=jnp.int32)) == 1).all()
+
+
+def test_summaries_of_many_environments_are_one_call():
+    row_brd = jnp.stack([drawn(seed)["row_rd"] for seed in range(3)])
+    whole_b, slot_b = jnp.array([True, False, True]), jnp.arange(3, dtype=jnp.int32)
+    args = (row_brd, jnp.zeros((3, 4, WIDTH)), slot_b * 5, slot_b, whole_b, jnp.arange(CHUNK, dtype=jnp.int32))
+    axes = (0, 0, 0, 0, 0, None)
+    found, expected = (jax.vmap(form, axes)(*args) for form in (kernel_step.summarise, kernel_step.plain_summarise))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert found[0, 0].any()
+    assert not found[1].any()

@@ -83,6 +83,7 @@ def fast(task: str, memory: str) -> Config:
 
     18 chunks of 32 steps hold 576: Ballet's longest dances take 504, and only who dawdles after them forgets the first.
     A short horizon suffices where the reward is a few steps away from the choice, and learns sooner (docs/training.md).
+    How many environments, minibatches and steps reconstructed there are is a matter of speed (docs/performance.md).
     """
     base = paper(task, memory)
     slots = 576 // base.agent.memory.chunk if task == "ballet" else base.agent.memory.slots
@@ -90,8 +91,8 @@ def fast(task: str, memory: str) -> Config:
     return replace(
         base,
         agent=replace(base.agent, memory=sizes, heads=HeadsConfig(hidden=256)),
-        learner=LearnerConfig(environments=512, unroll=64, minibatches=8),
-        loss=LossConfig(discount=0.9, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0),
+        learner=LearnerConfig(environments=2048, unroll=64, minibatches=16),
+        loss=LossConfig(discount=0.9, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0, reconstruct_every=4),
         optimiser=OptimiserConfig(learning_rate=3e-4, clip=1.0),
         run=RunConfig(steps=300_000_000, save_every=300.0),
     )

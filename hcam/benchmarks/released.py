@@ -8,7 +8,6 @@ import math
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from hcam.memory.layers import linear, sinusoids, spread, wide
 from hcam.memory.types import Array, Params
@@ -42,7 +41,7 @@ def released_read(
 
     if not keep_dtype:
         query_bqe, content_bmcd = wide(query_bqe), wide(content_bmcd)
-    code_cd = sinusoids(np.arange(content_bmcd.shape[-2] - 1, -1, -1), content_bmcd.shape[-1])
+    code_cd = sinusoids(range(content_bmcd.shape[-2] - 1, -1, -1), content_bmcd.shape[-1])
     content_bmcd = jax.lax.stop_gradient(content_bmcd + spread(code_cd, content_bmcd))
     recalled_bqkcd = jax.vmap(lambda content_mcd, chunk_qk: content_mcd[chunk_qk])(content_bmcd, chunk_bqk)
     repeated_bqke = jnp.repeat(query_bqe[:, :, None], k, axis=2)  # the query is projected anew for each of its chunks

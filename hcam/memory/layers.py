@@ -1,11 +1,10 @@
 """The parts of every memory: linear map, LayerNorm, MLP, GRU gate, sinusoids; parameters in plain dicts."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from numpy.typing import NDArray
 
 from .types import Array, Params
 
@@ -118,11 +117,12 @@ def gate(params: Params | None, x: Array, y: Array) -> Array:
     return x + update * (candidate - x)
 
 
-def sinusoids(position_p: NDArray[np.int64], width: int) -> Array:
+def sinusoids(position_p: Sequence[int], width: int) -> Array:
     """Position code [P, D]: all sines, then all cosines, of frequencies 10000^(-2i/D).
 
-    Made by NumPy: a program that computes it would do so at every element that it is added to.
+    Made at once, as a constant: a program that computed it would do so at every element that it is added to.
     """
-    frequency = np.float32(10000.0) ** (-np.arange(0, width, 2, dtype=np.float32) / width)
-    angle = position_p.astype(np.float32)[:, None] * frequency[None, :]
-    return jnp.asarray(np.concatenate([np.sin(angle), np.cos(angle)], axis=-1))
+    with jax.ensure_compile_time_eval():
+        frequency = 10000.0 ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
+        angle = jnp.array(position_p, jnp.float32)[:, None] * frequency[None, :]
+        return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1)

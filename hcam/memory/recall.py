@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from . import checks, kernel, kernel_unroll
 from .layers import init_linear, linear, sinusoids, softmax, spread
@@ -130,7 +129,7 @@ def read_chunks(
 
 def chunk_positions(chunk: int, width: int) -> Array:
     """The position code of a chunk's steps [C, D]; the newest has position 0."""
-    return sinusoids(np.arange(chunk - 1, -1, -1), width)
+    return sinusoids(range(chunk - 1, -1, -1), width)
 
 
 def add_positions(content: Array, code_cd: Array | None) -> Array:

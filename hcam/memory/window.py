@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import DTypeLike
 
 from . import kernel, kernel_step, ring
@@ -65,7 +64,7 @@ def unskew(x_htj: Array, window: int) -> Array:
 
 def position_keys(params: Params, window: int, heads: int, dtype: DTypeLike) -> Array:
     """The keys of the ages 0..W-1, whatever happened then: [W, H, D/H]."""
-    code_wd = sinusoids(np.arange(window), params["position"]["w"].shape[0]).astype(dtype)
+    code_wd = sinusoids(range(window), params["position"]["w"].shape[0]).astype(dtype)
     return split_heads(linear(params["position"], code_wd), heads)
 
 

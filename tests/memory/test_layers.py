@@ -97,7 +97,7 @@ def test_gate_starts_nearly_closed():
 
 
 def test_sinusoids_are_sines_then_cosines():
-    found = np.asarray(layers.sinusoids(np.array([0, 1, 31, 319]), 6))
+    found = np.asarray(layers.sinusoids([0, 1, 31, 319], 6))
     for row, position in zip(found, (0, 1, 31, 319), strict=True):
         np.testing.assert_allclose(row, oracle.position_code(position, 6), atol=1e-4)
     np.testing.assert_array_equal(found[0], [0, 0, 0, 1, 1, 1])

@@ -29,7 +29,10 @@ def test_they_are_used_on_a_gpu_where_the_sizes_suit(monkeypatch):
         assert not kernel.suits(chunk, width, dtype)
 
 
-@pytest.mark.parametrize(("overlap", "order"), [(0, "softmax_then_top_k"), (3, "top_k_then_softmax")])
+@pytest.mark.parametrize(
+    ("overlap", "order"),
+    [(3, "top_k_then_softmax"), pytest.param(0, "softmax_then_top_k", marks=pytest.mark.slow)],
+)
 def test_the_memory_acts_and_learns_the_same_with_them(monkeypatch, overlap, order):
     """Over several episodes, from the first step, when there is nothing to recall, until the oldest are forgotten."""
     config = HCAM(width=32, layers=2, heads=4, chunk=16, slots=3, top_k=2, window=16, overlap=overlap, order=order)

@@ -34,8 +34,7 @@ def slow(inner_hd, row_rd, begin_k, weight_k, count, code_cd):
     return mixed_hd
 
 
-@pytest.mark.parametrize("heads", [1, 8, 16, 20])
-@pytest.mark.parametrize("count", [0, 1, 3, K])
+@pytest.mark.parametrize(("heads", "count"), [(8, 0), (1, 1), (20, 3), (8, K)])
 def test_kernel_and_plain_form_equal_the_slow_loop(heads, count):
     case = drawn(heads, heads) | {"count": jnp.int32(count)}
     expected = slow(**case)
@@ -49,7 +48,7 @@ def test_a_chunk_goes_on_at_the_start_of_its_ring():
 
 
 def test_in_bfloat16_it_is_no_further_from_the_truth_than_the_plain_form():
-    for seed in range(5):
+    for seed in range(2):
         case = drawn(seed, dtype="bfloat16")
         exact = slow(**case)
         found = [form(*case.values()) for form in (kernel_step.recall, kernel_step.plain_recall)]
@@ -102,8 +101,8 @@ def slow_window(query_hd, age_hw, row_rd, x_d, time):
 
 
 # The first step, less than a window, one that just fills it, one that goes round the ring; one block, and several.
-@pytest.mark.parametrize(("heads", "steps", "rows"), [(4, 32, 48), (8, 16, 16), (1, 64, 80), (20, 32, 32)])
-@pytest.mark.parametrize("time", [0, 5, 31, 32, 47, 48, 200])
+@pytest.mark.parametrize(("heads", "steps", "rows"), [(4, 32, 48), (20, 16, 16), (1, 64, 80)])
+@pytest.mark.parametrize("time", [0, 31, 200])
 def test_window_equals_the_slow_loop(time, heads, steps, rows):
     case = looked(time, heads, steps, rows)
     for form in (kernel_step.window, kernel_step.plain_window):
@@ -135,7 +134,7 @@ def test_gradient_of_the_window_is_that_of_the_plain_form():
 
 
 @pytest.mark.parametrize("form", [kernel_step.summarise, kernel_step.plain_summarise])
-@pytest.mark.parametrize("begin", [0, 7, ROWS - 3])
+@pytest.mark.parametrize("begin", [7, ROWS - 3])
 def test_a_whole_chunk_is_summarised_and_nothing_else(form, begin):
     row_rd, summary_md = drawn(1)["row_rd"], jnp.ones((5, WIDTH))
     args = (row_rd, summary_md, jnp.int32(begin), jnp.int32(3))

@@ -196,7 +196,7 @@ def step_block(
     whole = ring.complete(time + 1, chunk, stride) > done
     begin = (time - chunk + 1) % rows
     write = kernel_step.summarise if fused(config) else kernel_step.plain_summarise
-    summary_md = write(jax.lax.stop_gradient(row_rd), summary_md, begin, done % (slots + 1), whole, ring.count(chunk))
+    summary_md = write(chunk, jax.lax.stop_gradient(row_rd), summary_md, begin, done % (slots + 1), whole)
 
     if cache is not None:
         key_hd, value_hd = keys_values(params["read"], x_d, config.heads)

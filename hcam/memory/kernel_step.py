@@ -3,6 +3,7 @@
 In plain JAX every one of these copies the rows that it looks at; the kernels read them where they are, once.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -79,10 +80,16 @@ def window(query_hd: Array, age_hw: Array, row_rd: Array, x_d: Array, time: Arra
 
 
 def plain_window(query_hd: Array, age_hw: Array, row_rd: Array, x_d: Array, time: Array) -> tuple[Array, Array]:
-    row_rd, age_w = ring.put(row_rd, time, x_d), ring.count(age_hw.shape[1])
+    row_rd = ring.put(row_rd, time, x_d)
+    row_wd, logits_hw, allowed_hw = last_rows(query_hd, age_hw, row_rd, time)
+    return row_rd, softmax(jnp.where(allowed_hw, logits_hw, UNSEEN)).astype(row_wd.dtype) @ row_wd
+
+
+def last_rows(query_hd: Array, age_hw: Array, row_rd: Array, time: Array) -> tuple[Array, Array, Array]:
+    """The last W rows, normalised; how well the query fits each, [H, W]; and which of them are of this episode."""
+    age_w = ring.count(age_hw.shape[1])
     row_wd = normalise(row_rd[(time - age_w) % row_rd.shape[0]])
-    logits_hw = jnp.where((age_w <= time)[None], wide(query_hd @ row_wd.T) + age_hw, UNSEEN)
-    return row_rd, softmax(logits_hw).astype(row_wd.dtype) @ row_wd
+    return row_wd, wide(query_hd @ row_wd.T) + age_hw, jnp.broadcast_to(age_w <= time, age_hw.shape)
 
 
 @window.defjvp
@@ -93,36 +100,33 @@ def _window_jvp(primals: Any, tangents: Any) -> Any:
 # Summaries ------------------------------------------------------------------------------------------------------------
 
 
-@jax.custom_jvp
-def summarise(row_rd: Array, summary_md: Array, begin: Array, slot: Array, whole: Array, chunk: Array) -> Array:
-    """The summaries, of which one, if a chunk is `whole`, becomes the mean of the rows from `begin` on.
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, slot: Array, whole: Array) -> Array:
+    """The summaries, of which one, if a chunk is `whole`, becomes the mean of the rows from `begin` on."""
+    rows = row_rd.shape[0]
 
-    `chunk` counts the chunk's steps, 0, 1, ...: its length is how many they are.
-    """
-    rows, size = row_rd.shape[0], chunk.shape[0]
-
-    def body(row: Any, begin: Any, slot: Any, whole: Any, step: Any, summary: Any, out: Any) -> None:
+    def body(row: Any, begin: Any, slot: Any, whole: Any, summary: Any, out: Any) -> None:
         from jax.experimental import pallas as pl
 
         @pl.when(whole[0])
         def _() -> None:
-            content_cd = row[(begin[0] + step[...]) % rows, :]
-            out[slot[0], :] = (wide(content_cd).sum(0) / size).astype(out.dtype)
+            content_cd = row[(begin[0] + jnp.arange(chunk, dtype=jnp.int32)) % rows, :]
+            out[slot[0], :] = (wide(content_cd).sum(0) / chunk).astype(out.dtype)
 
-    options: dict[str, Any] = {"out_shape": jax.typeof(summary_md), "input_output_aliases": {5: 0}}
-    args = (row_rd, begin[None], slot[None], whole[None], chunk, summary_md)
+    options: dict[str, Any] = {"out_shape": jax.typeof(summary_md), "input_output_aliases": {4: 0}}
+    args = (row_rd, begin[None], slot[None], whole[None], summary_md)
     found: Array = call(body, "summarise_step", 0, warps=4, stages=1, **options)(*args)
     return found
 
 
-def plain_summarise(row_rd: Array, summary_md: Array, begin: Array, slot: Array, whole: Array, chunk: Array) -> Array:
-    mean_d = wide(row_rd[(begin + chunk) % row_rd.shape[0]]).mean(0).astype(summary_md.dtype)
+def plain_summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, slot: Array, whole: Array) -> Array:
+    mean_d = wide(row_rd[(begin + ring.count(chunk)) % row_rd.shape[0]]).mean(0).astype(summary_md.dtype)
     return ring.put(summary_md, slot, mean_d, wanted=whole)
 
 
 @summarise.defjvp
-def _summarise_jvp(primals: Any, tangents: Any) -> Any:
-    return summarise(*primals), jax.jvp(plain_summarise, primals, tangents)[1]
+def _summarise_jvp(chunk: int, primals: Any, tangents: Any) -> Any:
+    return summarise(chunk, *primals), jax.jvp(partial(plain_summarise, chunk), primals, tangents)[1]
 
 
 # The read -------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 
 from . import kernel, kernel_step, ring
 from .kernel_step import BLOCK
-from .layers import init_linear, init_norm, layer_norm, linear, normalise, sinusoids, spread, wide
+from .layers import init_linear, init_norm, layer_norm, linear, sinusoids, spread, wide
 from .types import Array, Params
 
 MASKED = -1e6  # what the released module puts in place of a masked logit; softmax turns it into an exact zero
@@ -120,10 +120,8 @@ def step(
         row_rd, mixed_he = kernel_step.window(inner_he, age_hw, row_rd, x_d, time)
     else:
         row_rd = ring.put(row_rd, time, x_d)
-    age_w = ring.count(window)
-    row_we = normalise(row_rd[(time - age_w) % row_rd.shape[0]])
-    allowed_hw = jnp.broadcast_to(age_w <= time, age_hw.shape)  # what is older than the episode is another one's
-    attention_hw = masked_softmax(wide(inner_he @ row_we.T) + age_hw, allowed_hw, top_k)  # for those who ask, if fused
+    row_we, logits_hw, allowed_hw = kernel_step.last_rows(inner_he, age_hw, row_rd, time)
+    attention_hw = masked_softmax(logits_hw, allowed_hw, top_k)  # for those who ask, if fused
     if not fused:
         mixed_he = attention_hw.astype(dtype) @ row_we
     mixed_he = mixed_he * spread(norm["scale"], mixed_he) + spread(norm["offset"], mixed_he)

@@ -1,5 +1,7 @@
 """The kernels of acting against their oracles in plain JAX; interpreted where there is no GPU: the same, slowly."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -137,20 +139,20 @@ def test_gradient_of_the_window_is_that_of_the_plain_form():
 @pytest.mark.parametrize("begin", [7, ROWS - 3])
 def test_a_whole_chunk_is_summarised_and_nothing_else(form, begin):
     row_rd, summary_md = drawn(1)["row_rd"], jnp.ones((5, WIDTH))
-    args = (row_rd, summary_md, jnp.int32(begin), jnp.int32(3))
-    found = form(*args, jnp.bool_(True), jnp.arange(CHUNK, dtype=jnp.int32))
+    args = (CHUNK, row_rd, summary_md, jnp.int32(begin), jnp.int32(3))
+    found = form(*args, jnp.bool_(True))
     expected = np.mean([row_rd[(begin + c) % ROWS] for c in range(CHUNK)], axis=0)
     np.testing.assert_allclose(found[3], expected, rtol=1e-5, atol=1e-6)
     assert (np.delete(np.asarray(found), 3, axis=0) == 1).all()
-    assert (form(*args, jnp.bool_(False), jnp.arange(CHUNK, dtype=jnp.int32)) == 1).all()
+    assert (form(*args, jnp.bool_(False)) == 1).all()
 
 
 def test_summaries_of_many_environments_are_one_call():
     row_brd = jnp.stack([drawn(seed)["row_rd"] for seed in range(3)])
     whole_b, slot_b = jnp.array([True, False, True]), jnp.arange(3, dtype=jnp.int32)
-    args = (row_brd, jnp.zeros((3, 4, WIDTH)), slot_b * 5, slot_b, whole_b, jnp.arange(CHUNK, dtype=jnp.int32))
-    axes = (0, 0, 0, 0, 0, None)
-    found, expected = (jax.vmap(form, axes)(*args) for form in (kernel_step.summarise, kernel_step.plain_summarise))
+    args = (row_brd, jnp.zeros((3, 4, WIDTH)), slot_b * 5, slot_b, whole_b)
+    forms = (kernel_step.summarise, kernel_step.plain_summarise)
+    found, expected = (jax.vmap(partial(form, CHUNK))(*args) for form in forms)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert found[0, 0].any()
     assert not found[1].any()

@@ -93,8 +93,8 @@ def fast(task: str, memory: str) -> Config:
         agent=replace(base.agent, memory=sizes, heads=HeadsConfig(hidden=256)),
         learner=LearnerConfig(environments=2048, unroll=64, minibatches=16),
         loss=LossConfig(discount=0.9, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0, reconstruct_every=4),
-        optimiser=OptimiserConfig(learning_rate=3e-4, clip=1.0),
-        run=RunConfig(steps=300_000_000, save_every=300.0),
+        optimiser=OptimiserConfig(learning_rate=3e-4, schedule="linear", clip=0.3),
+        run=RunConfig(steps=430_000_000, save_every=300.0),
     )
 
 

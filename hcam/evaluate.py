@@ -52,6 +52,7 @@ def evaluate(
 ) -> Score:
     """Every episode counts once, however long it is: an environment that has ended its own waits for the others."""
     checks.positive(episodes=episodes, at_once=at_once)
+    at_once = min(at_once, episodes)
     ended: list[Ended] = []
     for start in range(0, episodes, at_once):
         count = min(at_once, episodes - start)
@@ -123,18 +124,16 @@ def evaluate_all(
     """What stands in eval.json: by way of acting and by level. Several seeds share the episodes among them."""
     seeds = len(jax.tree.leaves(weights_s)[0])
     share = -(-episodes // seeds)
-    total, done = 2 * len(params) * seeds, 0
+    total, before = 2 * len(params) * seeds * share, 0
     results: dict[str, dict[str, dict[str, float]]] = {"greedy": {}, "sampled": {}}
     for way in results:
         for level, level_params in params.items():
             scores = []
             for s in range(seeds):
                 weights = jax.tree.map(lambda leaf, s=s: leaf[s], weights_s)
-                scores.append(
-                    evaluate(agent, env, weights, level_params, episodes=share, seed=seed + s, greedy=way == "greedy")
-                )
-                done += 1
-                tell(done * share, total * share)
+                play = partial(evaluate, agent, env, weights, level_params, seed=seed + s, greedy=way == "greedy")
+                scores.append(play(episodes=share, tell=lambda done, _, before=before: tell(before + done, total)))
+                before += share
             results[way][level] = _joined(scores)
     return results
 

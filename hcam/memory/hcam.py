@@ -4,15 +4,17 @@ This file is the block around `read`, with the write side that was never publish
 chunk, when it can be recalled, what its summary is, and what happens at an episode's start.
 """
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from . import checks, kernel, kernel_step, ring, stack
-from .layers import init_norm, layer_norm, spread, wide
+from .layers import init_norm, layer_norm, linear, spread, wide
 from .recall import (
     FORMS,
     Recalled,
@@ -21,6 +23,7 @@ from .recall import (
     attend_dense,
     attend_gathered,
     chunk_positions,
+    code_keys_values,
     init_read,
     inner_queries,
     keys_values,
@@ -241,11 +244,8 @@ def _recall_step(
             # What the plain form would answer is then left out by the compiler, and what it attended to as well
             # where nobody asks.
             begin_k = chunk_rows(config, number_m[recalled.chunk_qk[0]], row_rd.shape[0])[:, 0]
-            code_cd = add_positions(jnp.zeros((config.chunk, config.width), row_rd.dtype), code_cd)
             count = jnp.minimum(mask_qm[0].sum(dtype=jnp.int32), k)
-            inner_hd = inner_queries(params, query_qd, heads)[0]
-            mixed_hd = kernel_step.recall(inner_hd, stored_rd, begin_k, recalled.weight_qk[0], count, code_cd)
-            answer_qd = outer_answers(params, mixed_hd[None], recalled.weight_qk)
+            answer_qd = _recall_fused(config, params, stored_rd, query_qd, begin_k, recalled.weight_qk, count)
         return answer_qd, recalled
 
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
@@ -255,6 +255,23 @@ def _recall_step(
     weight = top_weights(logits_qm, k, order) if dense else weight_qk
     answer_qd, within = attend_cached(params, query_qd, weight, key, value)
     return answer_qd, Recalled(chunk_qk, weight_qk, within[:, chunk_qk[0]] if dense else within)
+
+
+def _recall_fused(
+    config: HCAM, params: Params, row_rd: Array, query_qd: Array, begin_k: Array, weight_qk: Array, count: Array
+) -> Array:
+    """The same by a kernel, which looks at rows as they are: the position code enters as keys and values of its own."""
+    key_chs, value_chs = code_keys_values(params, _code(config, row_rd.dtype), config.heads)
+    query_hs = split_heads(linear(params["query"], query_qd[0]), config.heads)
+    code_hc = wide(jnp.einsum("hs,chs->hc", query_hs, key_chs)) / math.sqrt(query_hs.shape[-1])
+    inner_hd = inner_queries(params, query_qd, config.heads)[0]
+    mixed_hd, seen_hc = kernel_step.recall(inner_hd, code_hc, row_rd, begin_k, weight_qk[0], count)
+    return outer_answers(params, mixed_hd[None], weight_qk, jnp.einsum("hc,chs->hs", seen_hc, value_chs)[None])
+
+
+def _code(config: HCAM, dtype: DTypeLike) -> Array:
+    """What is added to the steps of a chunk."""
+    return chunk_positions(config.chunk, config.width).astype(dtype) * int(config.positions)
 
 
 def _by_number(recalled: Recalled, mask_qm: Array, number_qm: Array) -> Recalled:
@@ -268,9 +285,5 @@ def _by_number(recalled: Recalled, mask_qm: Array, number_qm: Array) -> Recalled
 
 
 def init_cache(config: HCAM, params: Params, row_rd: Array) -> Cache:
-    code_cd = chunk_positions(config.chunk, config.width).astype(row_rd.dtype) * int(config.positions)
-
-    def project(name: str, row: Array) -> Array:
-        return split_heads(row @ params["read"][name]["w"].astype(row.dtype), config.heads)
-
-    return Cache(*keys_values(params["read"], row_rd, config.heads), project("key", code_cd), project("value", code_cd))
+    code = code_keys_values(params["read"], _code(config, row_rd.dtype), config.heads)
+    return Cache(*keys_values(params["read"], row_rd, config.heads), *code)

@@ -133,29 +133,22 @@ def _summarise_jvp(chunk: int, primals: Any, tangents: Any) -> Any:
 
 
 @jax.custom_jvp
-def recall(inner_hd: Array, row_rd: Array, begin_k: Array, weight_k: Array, count: Array, code_cd: Array) -> Array:
-    """One query's heads inside k chunks of one ring, added up by relevance: [H, D].
+def recall(
+    inner_hd: Array, code_hc: Array, row_rd: Array, begin_k: Array, weight_k: Array, count: Array
+) -> tuple[Array, Array]:
+    """One query's heads inside k chunks of one ring, added up by relevance: [H, D], and how each step counted, [H, C].
+
+    A chunk's position code is not added to its rows: it is the same in all chunks, and met before and after them.
 
     Args:
       inner_hd: the query as it meets stored steps, a row per head.
+      code_hc: what its code adds to the logits of a chunk's steps, float32.
       row_rd: the ring.
       begin_k: the row at which each chunk begins; it goes on at row 0 where the ring ends.
       weight_k: relevances, float32.
       count: how many of the k to read, from the front.
-      code_cd: what is added to the steps of a chunk.
     """
-    # The code is the same in all chunks: it is met once, before and after them, and outside, where registers are free.
-    mixed_hd, within_khc = _recall(inner_hd, product(inner_hd, code_cd.T), row_rd, begin_k, weight_k, count)
-    read_k = jnp.arange(len(begin_k)) < count  # of the others nothing was written
-    seen_hc = jnp.where(read_k[:, None, None], wide(within_khc), 0.0).sum(0)
-    return mixed_hd + seen_hc.astype(code_cd.dtype) @ code_cd
-
-
-def _recall(
-    inner_hd: Array, code_hc: Array, row_rd: Array, begin_k: Array, weight_k: Array, count: Array
-) -> tuple[Array, Array]:
-    """Without the code but for what it adds to the logits; and how much each step counted, [K, H, C]."""
-    (heads, width), (rows, _), chunk = inner_hd.shape, row_rd.shape, code_hc.shape[1]
+    (heads, width), (rows, _), chunk, most = inner_hd.shape, row_rd.shape, code_hc.shape[1], len(begin_k)
 
     def body(query: Any, code: Any, row: Any, begin: Any, weight: Any, count: Any, out: Any, within: Any) -> None:
         head, step_c = jnp.arange(filled(heads)) % heads, jnp.arange(chunk, dtype=jnp.int32)
@@ -172,23 +165,25 @@ def _recall(
         begin_with = jnp.zeros(query_hd.shape, jnp.float32)
         out[head, :] = jax.lax.fori_loop(0, count[0], add, begin_with).astype(out.dtype)
 
-    operations = 4 * heads * width * chunk * len(begin_k)
-    each = jax.typeof(row_rd).update(shape=(len(begin_k), heads, chunk))
-    found: tuple[Array, Array] = call(
+    operations = 4 * heads * width * chunk * most
+    each = jax.typeof(row_rd).update(shape=(most, heads, chunk))
+    mixed_hd, within_khc = call(
         body, "recall_step", operations, warps=4, stages=2, out_shape=(jax.typeof(inner_hd), each)
     )(inner_hd, code_hc, row_rd, begin_k, weight_k, count[None])
-    return found
+    read_k = jnp.arange(most) < count  # of the others nothing was written
+    return mixed_hd, jnp.where(read_k[:, None, None], wide(within_khc), 0.0).sum(0).astype(inner_hd.dtype)
 
 
 def plain_recall(
-    inner_hd: Array, row_rd: Array, begin_k: Array, weight_k: Array, count: Array, code_cd: Array
-) -> Array:
-    step_c = jnp.arange(code_cd.shape[0], dtype=jnp.int32)
+    inner_hd: Array, code_hc: Array, row_rd: Array, begin_k: Array, weight_k: Array, count: Array
+) -> tuple[Array, Array]:
+    step_c = jnp.arange(code_hc.shape[1], dtype=jnp.int32)
     content_kcd = row_rd[(begin_k[:, None] + step_c[None, :]) % row_rd.shape[0]]
-    content_kcd += spread(code_cd, content_kcd)
-    within_khc = softmax(jnp.einsum("hd,kcd->khc", inner_hd, content_kcd))
+    logits_khc = wide(jnp.einsum("hd,kcd->khc", inner_hd, content_kcd))
+    within_khc = softmax(logits_khc + spread(code_hc, logits_khc))
     weight_k = jnp.where(jnp.arange(len(weight_k)) < count, weight_k, 0.0)
-    return jnp.einsum("khc,kcd->hd", within_khc * spread(weight_k[:, None, None], within_khc), content_kcd)
+    weighted_khc = (within_khc * spread(weight_k[:, None, None], within_khc)).astype(inner_hd.dtype)
+    return jnp.einsum("khc,kcd->hd", weighted_khc, content_kcd), weighted_khc.sum(0)
 
 
 @recall.defjvp

@@ -192,22 +192,30 @@ def inner_queries(params: Params, query_qe: Array, heads: int) -> Array:
     The key's bias would add the same to all steps of a chunk, which softmax does not see.
     """
     query_qhs = split_heads(linear(params["query"], query_qe), heads)
-    inner_qhd = jnp.einsum("qhs,dhs->qhd", query_qhs, weights_by_head(params["key"], heads, query_qe.dtype))
-    return inner_qhd / math.sqrt(query_qhs.shape[-1])
+    query_qhs /= math.sqrt(query_qhs.shape[-1])
+    return jnp.einsum("qhs,dhs->qhd", query_qhs, weights_by_head(params["key"], heads, query_qe.dtype))
 
 
-def outer_answers(params: Params, mixed_qhd: Array, weight: Array) -> Array:
+def outer_answers(params: Params, mixed_qhd: Array, weight: Array, more_qhs: Array | None = None) -> Array:
     """Value and output projection of what was attended to, [Q, H, D] -> [Q, S]; `weight` [Q, any] holds the relevances.
 
-    The biases come once per chunk, so they count as often as the relevances sum to.
+    `more_qhs` are values that were attended to besides. The biases come once per chunk, so they count as often as the
+    relevances sum to.
     """
     heads, dtype = mixed_qhd.shape[1], mixed_qhd.dtype
     value_qhs = jnp.einsum("qhd,dhs->qhs", mixed_qhd, weights_by_head(params["value"], heads, dtype))
+    value_qhs = value_qhs if more_qhs is None else value_qhs + more_qhs
     total_q1 = weight.sum(-1, keepdims=True).astype(dtype)
     value_qs = value_qhs.reshape(len(mixed_qhd), -1)
     value_qs += spread(params["value"]["b"], value_qs) * total_q1
     output_qs = linear({"w": params["out"]["w"]}, value_qs)
     return output_qs + spread(params["out"]["b"], output_qs) * total_q1
+
+
+def code_keys_values(params: Params, code_cd: Array, heads: int) -> tuple[Array, Array]:
+    """What a position code adds to the keys and values of a chunk's steps, each [C, H, S/H]: no biases."""
+    key_chs, value_chs = (split_heads(linear({"w": params[name]["w"]}, code_cd), heads) for name in ("key", "value"))
+    return key_chs, value_chs
 
 
 def keys_values(params: Params, content: Array, heads: int) -> tuple[Array, Array]:

@@ -110,8 +110,8 @@ def step(
     norm, dtype = params["norm"], row_rd.dtype
     query_hd = split_heads(linear(params["query"], layer_norm(norm, x_d)), heads)
     scale = 1 / math.sqrt(query_hd.shape[-1])
-    content_he = jnp.einsum("hd,ehd->he", content_query(params, query_hd), weights_by_head(params["key"], heads, dtype))
-    inner_he = (wide(content_he) * spread(norm["scale"] * scale, wide(content_he))).astype(dtype)
+    key_ehd, value_ehd = (_scaled(params[name], norm["scale"], heads, dtype) for name in ("key", "value"))
+    inner_he = jnp.einsum("hd,ehd->he", content_query(params, query_hd) * jnp.asarray(scale, dtype), key_ehd)
     age_key_whd = position_keys(params, window, heads, dtype)
     age_hw = wide(jnp.einsum("hd,whd->hw", position_query(params, query_hd), age_key_whd)) * scale
 
@@ -124,9 +124,14 @@ def step(
     attention_hw = masked_softmax(logits_hw, allowed_hw, top_k)  # for those who ask, if fused
     if not fused:
         mixed_he = attention_hw.astype(dtype) @ row_we
-    mixed_he = mixed_he * spread(norm["scale"], mixed_he) + spread(norm["offset"], mixed_he)
-    answer_hd = jnp.einsum("he,ehd->hd", mixed_he, weights_by_head(params["value"], heads, dtype))
+    offset_hd = split_heads(linear(params["value"], norm["offset"].astype(dtype)), heads)
+    answer_hd = jnp.einsum("he,ehd->hd", mixed_he, value_ehd) + offset_hd  # weights sum to 1: the offset comes once
     return row_rd, linear(params["out"], answer_hd.reshape(-1)), attention_hw
+
+
+def _scaled(params: Params, scale_e: Array, heads: int, dtype: DTypeLike) -> Array:
+    """A projection [D, H, D/H] of rows that were normalised and not scaled yet."""
+    return split_heads((wide(params["w"].astype(dtype)) * scale_e[:, None]).astype(dtype), heads)
 
 
 class Cache(NamedTuple):

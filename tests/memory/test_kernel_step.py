@@ -10,68 +10,80 @@ import pytest
 from hcam.memory import kernel_step
 
 ROWS, CHUNK, WIDTH, K = 80, 16, 32, 4
+FORMS = kernel_step.recall, kernel_step.plain_recall
 
 
 def drawn(seed, heads=8, dtype="float32"):
     keys = jax.random.split(jax.random.key(seed), 5)
     return {
         "inner_hd": jax.random.normal(keys[0], (heads, WIDTH)).astype(dtype),
+        "code_hc": jax.random.normal(keys[4], (heads, CHUNK)),
         "row_rd": jax.random.normal(keys[1], (ROWS, WIDTH)).astype(dtype),
         "begin_k": jax.random.randint(keys[2], (K,), 0, ROWS),
         "weight_k": jax.nn.softmax(jax.random.normal(keys[3], (K,))),
         "count": jnp.int32(K),
-        "code_cd": jax.random.normal(keys[4], (CHUNK, WIDTH)).astype(dtype),
     }
 
 
-def slow(inner_hd, row_rd, begin_k, weight_k, count, code_cd):
+def slow(inner_hd, code_hc, row_rd, begin_k, weight_k, count):
     """In NumPy, a step at a time."""
-    inner_hd, row_rd, weight_k, code_cd = (np.asarray(x, np.float64) for x in (inner_hd, row_rd, weight_k, code_cd))
-    mixed_hd = np.zeros_like(inner_hd)
+    inner_hd, code_hc, row_rd, weight_k = (np.asarray(x, np.float64) for x in (inner_hd, code_hc, row_rd, weight_k))
+    mixed_hd, seen_hc = np.zeros_like(inner_hd), np.zeros_like(code_hc)
     for k in range(int(count)):
-        content = np.stack([row_rd[(int(begin_k[k]) + c) % ROWS] + code_cd[c] for c in range(CHUNK)])
+        content = np.stack([row_rd[(int(begin_k[k]) + c) % ROWS] for c in range(CHUNK)])
         for h, query in enumerate(inner_hd):
-            score = np.exp(content @ query - (content @ query).max())
+            logits = content @ query + code_hc[h]
+            score = np.exp(logits - logits.max())
             mixed_hd[h] += weight_k[k] * (score / score.sum()) @ content
-    return mixed_hd
+            seen_hc[h] += weight_k[k] * score / score.sum()
+    return mixed_hd, seen_hc
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("heads", "count"), [(8, 0), (1, 1), (20, 3), (8, K)])
 def test_kernel_and_plain_form_equal_the_slow_loop(heads, count):
     case = drawn(heads, heads) | {"count": jnp.int32(count)}
-    expected = slow(**case)
-    np.testing.assert_allclose(kernel_step.recall(*case.values()), expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(kernel_step.plain_recall(*case.values()), expected, rtol=1e-4, atol=1e-5)
+    for form in FORMS:
+        assert_same(form(**case), slow(**case))
 
 
 def test_a_chunk_goes_on_at_the_start_of_its_ring():
     case = drawn(1) | {"begin_k": jnp.array([ROWS - 5, 0, ROWS - 1, 7], jnp.int32)}
-    np.testing.assert_allclose(kernel_step.recall(*case.values()), slow(**case), rtol=1e-4, atol=1e-5)
+    assert_same(kernel_step.recall(**case), slow(**case))
 
 
 def test_in_bfloat16_it_is_no_further_from_the_truth_than_the_plain_form():
     for seed in range(2):
         case = drawn(seed, dtype="bfloat16")
-        exact = slow(**case)
-        found = [form(*case.values()) for form in (kernel_step.recall, kernel_step.plain_recall)]
-        off = [np.linalg.norm(np.float64(one) - exact) for one in found]
-        assert off[0] < 1.3 * off[1] < 0.02 * np.linalg.norm(exact)
+        for n, exact in enumerate(slow(**case)):
+            found = [form(**case)[n] for form in FORMS]
+            off = [np.linalg.norm(np.float64(one) - exact) for one in found]
+            assert off[0] < 1.3 * off[1] < 0.02 * np.linalg.norm(exact)
 
 
 def test_many_environments_are_one_call():
     cases = [drawn(seed) | {"count": jnp.int32(seed)} for seed in range(3)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cases)
     found = jax.jit(jax.vmap(lambda case: kernel_step.recall(**case)))(stacked)
-    for case, one in zip(cases, found, strict=True):
-        np.testing.assert_allclose(one, slow(**case), rtol=1e-4, atol=1e-5)
+    for n, case in enumerate(cases):
+        assert_same([one[n] for one in found], slow(**case))
 
 
 def test_its_gradient_is_that_of_the_plain_form():
     case = drawn(2)
-    of = lambda form: jax.grad(lambda inner_hd: jnp.square(form(inner_hd, *list(case.values())[1:])).sum())  # noqa: E731
-    np.testing.assert_allclose(
-        of(kernel_step.recall)(case["inner_hd"]), of(kernel_step.plain_recall)(case["inner_hd"]), rtol=1e-4
-    )
+
+    def gradient(form):
+        def size(of):
+            mixed_hd, seen_hc = form(**(case | of))
+            return jnp.square(mixed_hd).sum() + jnp.square(seen_hc).sum()
+
+        return jax.grad(size)({name: case[name] for name in ("inner_hd", "code_hc", "weight_k")})
+
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), *map(gradient, FORMS))
 
 
 # The window

@@ -122,13 +122,23 @@ class Agent:
 
     @jax.named_scope("encoder")
     def encode(self, params: Params, inputs: Inputs) -> Array:
+        return self._finish(params, inputs, self._begin(params, inputs.observation))
+
+    @jax.named_scope("encoder")
+    def encode_all(self, params: Params, inputs_tb: Inputs) -> Array:
+        """Many steps of many environments, as they lie: [T, B, D]."""
+        begun_tb = self._begin(params, inputs_tb.observation)
+        return jax.vmap(jax.vmap(partial(self._finish, params)))(inputs_tb, begun_tb)
+
+    def _begin(self, params: Params, observation: Observation) -> dict[str, Array]:
+        return encoder.begin(params["encoder"], self.config.encoder, self.space, observation, self.config.dtype)
+
+    def _finish(self, params: Params, inputs: Inputs, begun: dict[str, Array]) -> Array:
         known = ~inputs.first  # an action or reward of the episode before would be a leak
         action = jnp.where(known, jax.nn.one_hot(inputs.action, self.actions), 0.0)
         reward = jnp.where(known, inputs.reward, 0.0)
         config = self.config
-        return encoder.encode(
-            params["encoder"], config.encoder, self.space, inputs.observation, action, reward, config.dtype
-        )
+        return encoder.finish(params["encoder"], config.encoder, self.space, begun, action, reward, config.dtype)
 
     def step(self, params: Params, state: Any, inputs: Inputs) -> tuple[Any, Output]:
         x_d = self.encode(params, inputs)
@@ -137,8 +147,12 @@ class Agent:
 
     def unroll(self, params: Params, state: Any, inputs_t: Inputs) -> tuple[Any, Output]:
         """T steps at once: inputs and outputs have a time axis in front."""
-        x_td = jax.vmap(partial(self.encode, params))(inputs_t)
-        state, y_td = self.memory.unroll(params["memory"], state, x_td, inputs_t.first)
+        x_tbd = self.encode_all(params, jax.tree.map(lambda leaf_t: leaf_t[:, None], inputs_t))
+        return self.think(params, state, x_tbd[:, 0], inputs_t.first)
+
+    def think(self, params: Params, state: Any, x_td: Array, first_t: Array) -> tuple[Any, Output]:
+        """`unroll` of what is encoded already."""
+        state, y_td = self.memory.unroll(params["memory"], state, x_td, first_t)
         return state, Output(*jax.vmap(partial(heads.policy_value, params["heads"]))(y_td), y_td)
 
     def reconstruction(self, params: Params, y_d: Array, observation: Observation) -> dict[str, Array]:

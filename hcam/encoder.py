@@ -5,16 +5,18 @@ What the environment gives goes through `look` once; all else, here and in the h
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 
+from hcam import words
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 from hcam.memory import checks
-from hcam.memory.layers import init_linear, init_norm, layer_norm, linear, spread
+from hcam.memory.layers import init_linear, init_norm, layer_norm, linear, spread, wide
 from hcam.memory.types import Array, Params
+
+MIDDLE = 128  # what is taken from bytes to give them a sign
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,14 +73,15 @@ def init(key: Array, config: EncoderConfig, space: Spaces, actions: int, width: 
 def look(config: EncoderConfig, space: Spaces, observation: Any) -> Any:
     """The observation as an agent keeps it: images cut into the first layer's patches, where those do not overlap.
 
-    An image [H, W, C] becomes [H/size * W/size, P], in its own dtype. Cutting moves every byte of it: what is acted on
-    and then learned from, perhaps several times, is cut when it comes, and never again.
+    An image [H, W, C] becomes [H/size * W/size, P], of numbers as they are, or of bytes as `signed` has them. Cutting
+    moves every byte of it: what is acted on and then learned from, perhaps several times, is cut when it comes, and
+    never again.
     """
 
     def kept(part: Space, value: Array) -> Array:
         if not (is_image(part) and cuts(config)):
             return value
-        patch_hwp = fill(patches(value, config.filters[0]), axis=-1)
+        patch_hwp = fill(signed(patches(value, config.filters[0])), axis=-1)
         return patch_hwp.reshape(-1, patch_hwp.shape[-1])
 
     if not isinstance(space, dict):
@@ -90,8 +93,28 @@ def encode(
     params: Params, config: EncoderConfig, space: Spaces, observation: Any, action: Array, reward: Array, dtype: str
 ) -> Array:
     """x_d, of unit variance. `action` (one-hot) and `reward` are those of the step before."""
-    seen, named = by_name(space, observation), parts(space)
-    features = [encode_part(params[name], config, part, seen[name], dtype) for name, part in named.items()]
+    return finish(params, config, space, begin(params, config, space, observation, dtype), action, reward, dtype)
+
+
+def begin(params: Params, config: EncoderConfig, space: Spaces, observation: Any, dtype: str) -> dict[str, Array]:
+    """What `finish` takes: cut images have gone through their first layer. Of one step or of many, by leading axes.
+
+    Of many in one flat product: XLA would lay out all images anew for the gradient of a product with more axes.
+    """
+    seen = by_name(space, observation)
+
+    def first(name: str, part: Space) -> Array:
+        if not (isinstance(part, Box) and is_image(part) and cuts(config)):
+            return seen[name]
+        return of_patches(first_layer(params[name], config), config, part, seen[name], dtype)
+
+    return {name: first(name, part) for name, part in parts(space).items()}
+
+
+def finish(
+    params: Params, config: EncoderConfig, space: Spaces, begun: Any, action: Array, reward: Array, dtype: str
+) -> Array:
+    features = [finish_part(params[name], config, part, begun[name], dtype) for name, part in parts(space).items()]
     if config.last_action:
         features += [action.astype(dtype), reward[None].astype(dtype)]
     joined = jax.nn.relu(linear(params["join"], jnp.concatenate(features)))
@@ -105,19 +128,18 @@ def init_part(key: Array, config: EncoderConfig, space: Space) -> Params:
     if is_image(space):
         return (init_resnet if config.vision == "resnet" else init_cnn)(key, config, space)
     if isinstance(space, Tokens):
-        key_word, key_lstm = jax.random.split(key)
-        word = jax.random.normal(key_word, (len(space.vocabulary), config.word), jnp.float32)
-        return {"word": word, "lstm": init_lstm(key_lstm, config.word, config.language)}
+        return words.init(key, len(space.vocabulary), config.word, config.language)
     return {}
 
 
-def encode_part(params: Params, config: EncoderConfig, space: Space, value: Array, dtype: str) -> Array:
+def finish_part(params: Params, config: EncoderConfig, space: Space, value: Array, dtype: str) -> Array:
     if isinstance(space, Box) and is_image(space):
-        pixels = value.astype(dtype) * jnp.asarray(1 / space.high, dtype)
-        x_hwc = pixels.reshape(*grid(config, space.shape), -1) if cuts(config) else pixels
-        return (resnet if config.vision == "resnet" else cnn)(params, config, x_hwc).ravel()
+        if not cuts(config):
+            pixels = value.astype(dtype) * jnp.asarray(1 / space.high, dtype)
+            value = conv(first_layer(params, config), pixels, config.filters[0], config.strides[0])
+        return (resnet if config.vision == "resnet" else cnn)(params, config, value).ravel()
     if isinstance(space, Tokens):
-        return read_words(params, value, dtype)
+        return words.read(params, value, dtype)
     if isinstance(space, Discrete):
         return jax.nn.one_hot(value, space.n, dtype=dtype)
     return value.astype(dtype).ravel()
@@ -172,11 +194,38 @@ def conv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
     return y_hwc + spread(params["b"], y_hwc)
 
 
-def first_conv(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
-    """The layer that begins with pixels, or with their patches as `look` cut them."""
-    if cuts(config):
-        return linear(params | {"w": fill(params["w"], axis=0)}, x_hwc)
-    return conv(params, x_hwc, config.filters[0], config.strides[0])
+def of_patches(params: Params, config: EncoderConfig, space: Box, seen: Array, dtype: str) -> Array:
+    """The first layer, from patches as `look` cut them: [..., H/size * W/size, P] -> [..., H/size, W/size, C].
+
+    They enter the product as they are kept, and what would have made light of them is done to what comes of it.
+    """
+    weight = fill(params["w"], axis=0).astype(dtype)
+    y_nc = seen.reshape(-1, seen.shape[-1]).astype(dtype) @ weight
+    dark_c = wide(weight).sum(0) * (_dark(seen) / space.high)
+    y_nc = y_nc * jnp.asarray(1 / space.high, dtype) + spread(wide(params["b"].astype(dtype)) + dark_c, y_nc)
+    return y_nc.reshape(*seen.shape[:-2], *grid(config, space.shape), -1)
+
+
+def first_layer(params: Params, config: EncoderConfig) -> Params:
+    return params["stage_0"]["down"] if config.vision == "resnet" else params["conv_0"]
+
+
+def signed(pixels: Array) -> Array:
+    """Bytes less 128, as int8: XLA's products read these; without a sign it converts them in a pass of its own."""
+    if pixels.dtype != jnp.uint8:
+        return pixels
+    return jax.lax.bitcast_convert_type(pixels ^ jnp.uint8(MIDDLE), jnp.int8)
+
+
+def light(high: float, seen: Array) -> Array:
+    """Pixels as they were, from 0 to 1 in float32, of what `look` gave."""
+    lit: Array = (seen.astype(jnp.float32) + _dark(seen)) * jnp.float32(1 / high)
+    return lit
+
+
+def _dark(seen: Array) -> int:
+    """How far below 0 black is."""
+    return MIDDLE if seen.dtype == jnp.int8 else 0
 
 
 def patches(x_hwc: Array, size: int) -> Array:
@@ -214,8 +263,9 @@ def init_cnn(key: Array, config: EncoderConfig, space: Space) -> Params:
     return {f"conv_{n}": init_conv(*layer) for n, layer in enumerate(sizes)}
 
 
-def cnn(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
-    x_hwc = jax.nn.relu(first_conv(params["conv_0"], config, x_hwc))
+def cnn(params: Params, config: EncoderConfig, y_hwc: Array) -> Array:
+    """What follows the first convolution."""
+    x_hwc = jax.nn.relu(y_hwc)
     for n in range(1, len(config.channels)):
         x_hwc = jax.nn.relu(conv(params[f"conv_{n}"], x_hwc, config.filters[n], config.strides[n]))
     return x_hwc
@@ -234,9 +284,10 @@ def init_resnet(key: Array, config: EncoderConfig, space: Space) -> Params:
 
 
 def resnet(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
+    """What follows the first convolution."""
     for n, (size, stride, blocks) in enumerate(zip(config.filters, config.strides, config.blocks, strict=True)):
         stage = params[f"stage_{n}"]
-        x_hwc = conv(stage["down"], x_hwc, size, stride) if n else first_conv(stage["down"], config, x_hwc)
+        x_hwc = conv(stage["down"], x_hwc, size, stride) if n else x_hwc
         for block in range(blocks):
             x_hwc = residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
     return jax.nn.relu(x_hwc)
@@ -245,40 +296,3 @@ def resnet(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
 def residual(first: Params, second: Params, x_hwc: Array, size: int) -> Array:
     inner_hwc = conv(first, jax.nn.relu(x_hwc), size, 1)
     return x_hwc + conv(second, jax.nn.relu(inner_hwc), size, 1)
-
-
-# Words ----------------------------------------------------------------------------------------------------------------
-
-
-def init_lstm(key: Array, width_in: int, width: int) -> Params:
-    key_in, key_hidden = jax.random.split(key)
-    return {
-        "in": init_linear(key_in, width_in, 4 * width),
-        "hidden": init_linear(key_hidden, width, 4 * width, bias=False),
-    }
-
-
-def lstm_cell(params: Params, carry: tuple[Array, Array], x_d: Array) -> tuple[Array, Array]:
-    hidden_d, cell_d = carry
-    gates = linear(params["in"], x_d) + linear(params["hidden"], hidden_d)
-    in_d, forget_d, candidate_d, out_d = jnp.split(gates, 4)
-    cell_d = jax.nn.sigmoid(forget_d + 1) * cell_d + jax.nn.sigmoid(in_d) * jnp.tanh(candidate_d)
-    return jax.nn.sigmoid(out_d) * jnp.tanh(cell_d), cell_d
-
-
-def read_words(params: Params, token_l: Array, dtype: str) -> Array:
-    """The LSTM's last hidden state; padding (0) leaves it as it is."""
-    # A product with a one-hot row is what indexing gives, to the bit, and its gradient is a product as well. That of
-    # indexing adds up row by row, and where few words are said by many, a GPU waits for each of them in turn.
-    table = params["word"].astype(dtype)
-    said_lv = jax.nn.one_hot(token_l, len(table), dtype=dtype)
-    word_ld = jnp.matmul(said_lv, table, precision="highest")
-    nothing_d = jnp.zeros(params["lstm"]["hidden"]["w"].shape[0], dtype)
-
-    def body(carry: tuple[Array, Array], step: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
-        word_d, token = step
-        after = lstm_cell(params["lstm"], carry, word_d)
-        return jax.tree.map(partial(jnp.where, token != 0), after, carry), None
-
-    (hidden_d, _), _ = jax.lax.scan(body, (nothing_d, nothing_d), (word_ld, token_l), unroll=min(4, len(token_l)))
-    return hidden_d

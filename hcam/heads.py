@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hcam import encoder
+from hcam import encoder, words
 from hcam.encoder import EncoderConfig
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 from hcam.memory import checks
@@ -90,7 +90,7 @@ def init_decoder(key: Array, config: EncoderConfig, space: Space, width: int) ->
         key_start, key_lstm, key_word = jax.random.split(key, 3)
         return {
             "start": init_linear(key_start, width, config.language),
-            "lstm": encoder.init_lstm(key_lstm, config.language, config.language),
+            "lstm": words.init_lstm(key_lstm, config.language, config.language),
             "word": init_linear(key_word, config.language, len(space.vocabulary)),
         }
     return {"out": init_linear(key, width, encoder.features_of(config, space))}
@@ -125,7 +125,7 @@ def pixel_loss(high: float, real: int, logits: Array, seen: Array) -> Array:
 
     Its gradient is taken from the logits anew: nothing wide is kept.
     """
-    logits, target = wide(logits), seen.astype(jnp.float32) * jnp.float32(1 / high)
+    logits, target = wide(logits), encoder.light(high, seen)
     return _of_pixels(real, jax.nn.softplus(logits) - target * logits).sum() / _pixels(real, logits)
 
 
@@ -135,7 +135,7 @@ def _pixel_loss_forward(high: float, real: int, logits: Array, seen: Array) -> t
 
 def _pixel_loss_backward(high: float, real: int, kept: tuple[Array, Array], gradient: Array) -> tuple[Array, None]:
     logits, seen = kept
-    error = jax.nn.sigmoid(wide(logits)) - seen.astype(jnp.float32) * jnp.float32(1 / high)
+    error = jax.nn.sigmoid(wide(logits)) - encoder.light(high, seen)
     return (_of_pixels(real, error) * (gradient / _pixels(real, logits))).astype(logits.dtype), None
 
 
@@ -241,7 +241,7 @@ def say_words(params: Params, y_d: Array, length: int) -> Array:
     nothing_d = jnp.zeros_like(start_d)
 
     def body(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], Array]:
-        carry = encoder.lstm_cell(params["lstm"], carry, start_d)
+        carry = words.lstm_cell(params["lstm"], carry, start_d)
         return carry, carry[0]
 
     _, hidden_ld = jax.lax.scan(body, (nothing_d, nothing_d), None, length=length, unroll=min(4, length))

@@ -1,5 +1,6 @@
 """One update: act for an unroll, then learn from it in minibatches, all in one compiled program."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -80,10 +81,9 @@ class Learner(NamedTuple):
         """An unroll of all environments: the lives that go on, and what there is to learn from."""
         key = jax.random.fold_in(state.key, state.updates)
         weights = in_dtype(state.params, self.agent.config.dtype)  # once, not at every step
-        lives_b, steps_tb = rollout.rollout(
-            self.agent, self.env, weights, self.level, key, state.lives_b, self.config.unroll
-        )
-        return lives_b, Batch(state.lives_b.memory, steps_tb, rollout.expected(self.agent, weights, lives_b))
+        memory_b, lives_b = set_aside(state.lives_b, state.updates)
+        lives_b, steps_tb = rollout.rollout(self.agent, self.env, weights, self.level, key, lives_b, self.config.unroll)
+        return lives_b, Batch(memory_b, steps_tb, rollout.expected(self.agent, weights, lives_b))
 
     @jax.named_scope("learning")
     def learn(self, state: TrainState, batch: "Batch") -> tuple[Params, Any, dict[str, Array]]:
@@ -115,12 +115,34 @@ class Learner(NamedTuple):
         return unflatten(params_p), optimiser, means | first
 
 
+def of_seeds(run: Callable[[TrainState], tuple[TrainState, Any]], seeds: int) -> Callable[[TrainState], Any]:
+    """The same for several states at once, their axis first.
+
+    Of one alone the axis is taken away: with it XLA would lay out all frames anew for a gradient.
+    """
+    if seeds > 1:
+        return jax.vmap(run)
+    return lambda state_s: jax.tree.map(lambda leaf: leaf[None], run(jax.tree.map(lambda leaf: leaf[0], state_s)))
+
+
 class Batch(NamedTuple):
     """What an unroll gives to learn from."""
 
     memory_b: Any  # at its first step
     steps_tb: Steps
     value_b: Array  # what the agent expected after its last step
+
+
+def set_aside(lives_b: Life, updates: Array) -> tuple[Any, Life]:
+    """A copy of the memories, for learning, made before acting goes on with the lives and writes into them.
+
+    Left to itself the compiler copies them twice: for acting to write into, and back to where the caller wants them.
+    """
+    always = updates >= 0  # which the compiler does not know: it would see through a plain copy
+    memory_b = jax.tree.map(lambda leaf: jnp.where(always, leaf, jnp.zeros((), leaf.dtype)), lives_b.memory)
+    in_turn: Any = jax.lax.optimization_barrier
+    found: tuple[Any, Life] = in_turn((memory_b, lives_b))
+    return found
 
 
 def share_of(batch: Batch, m: Array, size: int) -> Batch:

@@ -95,38 +95,39 @@ def per_step(
     agent: Agent,
     config: LossConfig,
     params: Params,
-    memory: Any,
-    steps_t: Steps,
-    value_end: Array,
+    memory_b: Any,
+    steps_tb: Steps,
+    value_end_b: Array,
     offset: Array | int = 0,
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Losses [T] by name of one environment's unroll, and what else is worth knowing.
+    """Losses [T, B] by name of an unroll of many environments, and what else is worth knowing.
 
-    `memory` is the agent's at the first step, `value_end` what it expected after the last one. Reconstructions are of
-    one step in `reconstruct_every`, [T/every], from `offset` on: a counter will do, and their mean is then the same in
-    the long run.
+    `memory_b` is the agent's at the first step, `value_end_b` what it expected after the last one. Reconstructions are
+    of one step in `reconstruct_every`, [T/every, B], from `offset` on: a counter will do, and their mean is then the
+    same in the long run.
     """
-    _, output_t = agent.unroll(params, memory, steps_t.inputs)
-    value_t, log_policy_t = output_t.value, jax.nn.log_softmax(output_t.logits)
-    log_pi_t, log_mu_t = (
-        jnp.take_along_axis(log_t, steps_t.action[:, None], axis=-1)[:, 0]
-        for log_t in (log_policy_t, jax.nn.log_softmax(steps_t.logits))
+    # Frames are encoded and reconstructed as they lie, steps first: to have environments first would move every one.
+    x_tbd = agent.encode_all(params, steps_tb.inputs)
+    think = jax.vmap(partial(agent.think, params), in_axes=(0, 1, 1), out_axes=(0, 1))
+    _, output_tb = think(memory_b, x_tbd, steps_tb.inputs.first)
+    value_tb, log_policy_tb = output_tb.value, jax.nn.log_softmax(output_tb.logits)
+    log_pi_tb, log_mu_tb = (
+        jnp.take_along_axis(log_tb, steps_tb.action[..., None], axis=-1)[..., 0]
+        for log_tb in (log_policy_tb, jax.nn.log_softmax(steps_tb.logits))
     )
-    log_rho_t = jax.lax.stop_gradient(log_pi_t - log_mu_t)
-    values = jax.lax.stop_gradient((value_t, value_end))
-    target_t, advantage_t = vtrace(
-        log_rho_t, steps_t.reward, *values, steps_t.terminated, steps_t.truncated, config=config
-    )
-    known_n, shown_n = one_in(config.reconstruct_every, offset, (output_t.y_d, steps_t.inputs.observation))
-    seen = jax.vmap(partial(agent.reconstruction, params))(known_n, shown_n)
+    log_rho_tb = jax.lax.stop_gradient(log_pi_tb - log_mu_tb)
+    targets = jax.vmap(partial(vtrace, config=config), in_axes=(1, 1, 1, 0, 1, 1), out_axes=1)
+    values = jax.lax.stop_gradient((value_tb, value_end_b))
+    target_tb, advantage_tb = targets(log_rho_tb, steps_tb.reward, *values, steps_tb.terminated, steps_tb.truncated)
+    known_nb, shown_nb = one_in(config.reconstruct_every, offset, (output_tb.y_d, steps_tb.inputs.observation))
     losses = {
-        "policy": -advantage_t * log_pi_t,
-        "baseline": 0.5 * jnp.square(target_t - value_t),
-        "entropy": (jnp.exp(log_policy_t) * log_policy_t).sum(-1),
-        **seen,
+        "policy": -advantage_tb * log_pi_tb,
+        "baseline": 0.5 * jnp.square(target_tb - value_tb),
+        "entropy": (jnp.exp(log_policy_tb) * log_policy_tb).sum(-1),
+        **jax.vmap(jax.vmap(partial(agent.reconstruction, params)))(known_nb, shown_nb),
     }
-    rho_t = jnp.exp(log_rho_t)
-    return losses, {"rho": rho_t, "drift": jnp.abs(rho_t - 1), "value": value_t, "advantage": advantage_t}
+    rho_tb = jnp.exp(log_rho_tb)
+    return losses, {"rho": rho_tb, "drift": jnp.abs(rho_tb - 1), "value": value_tb, "advantage": advantage_tb}
 
 
 def weights(config: LossConfig, losses: dict[str, Array]) -> dict[str, float]:
@@ -144,13 +145,9 @@ def total(
     value_end_b: Array,
     offset: Array | int = 0,
 ) -> tuple[Array, dict[str, Array]]:
-    """The weighted sum of all losses, each a mean over steps and environments; and each by itself, for the log.
-
-    `offset` is that of `per_step`, the same for all environments.
-    """
-    one = partial(per_step, agent, config, params, offset=offset)
-    losses_bt, seen_bt = jax.vmap(one, in_axes=(0, 1, 0))(memory_b, steps_tb, value_end_b)
-    means = {name: loss_bt.mean() for name, loss_bt in losses_bt.items()}
+    """The weighted sum of all losses, each a mean over steps and environments; and each by itself, for the log."""
+    losses, seen = per_step(agent, config, params, memory_b, steps_tb, value_end_b, offset)
+    means = {name: loss.mean() for name, loss in losses.items()}
     weight = weights(config, means)
     loss = jnp.stack([weight[name] * means[name] for name in means]).sum()
-    return loss, {**means, **{name: value_bt.mean() for name, value_bt in seen_bt.items()}}
+    return loss, {**means, **{name: value_tb.mean() for name, value_tb in seen.items()}}

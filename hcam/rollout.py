@@ -87,10 +87,20 @@ def rollout(
     batch = lives_b.length.size
     one = partial(act, agent, env, weights, params, greedy)
 
-    def body(lives_b: Life, t: Array) -> tuple[Life, Steps]:
+    def step(lives_b: Life, t: Array | int) -> tuple[Life, Steps]:
         return jax.vmap(one)(jax.random.split(jax.random.fold_in(key, t), batch), lives_b)
 
-    return jax.lax.scan(body, lives_b, jnp.arange(steps))
+    def body(carry: tuple[Life, Steps], t: Array) -> tuple[tuple[Life, Steps], None]:
+        lives_b, steps_tb = carry
+        lives_b, steps_b = step(lives_b, t)
+        put = partial(jax.lax.dynamic_update_index_in_dim, index=t, axis=0)
+        return (lives_b, jax.tree.map(put, steps_tb, steps_b)), None
+
+    # Where the steps will be: scan would fill it with zeros first, gigabytes of them where there are images.
+    shapes = jax.eval_shape(step, lives_b, 0)[1]
+    empty: Any = jax.lax.empty
+    steps_tb = jax.tree.map(lambda leaf: empty((steps, *leaf.shape), leaf.dtype), shapes)
+    return jax.lax.scan(body, (lives_b, steps_tb), jnp.arange(steps))[0]
 
 
 def expected(agent: Agent, weights: Weights, lives_b: Life) -> Array:

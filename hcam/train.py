@@ -13,7 +13,7 @@ import numpy as np
 from hcam import agent, checkpoint, metrics, optimiser
 from hcam.config import Config
 from hcam.folder import RunFolder
-from hcam.learner import Learner, TrainState
+from hcam.learner import Learner, TrainState, of_seeds
 from hcam.progress import Display
 
 
@@ -54,7 +54,7 @@ def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence
         display.say(f"going on from {about['steps']:,} steps")
 
     display.compiling()
-    update = jax.jit(jax.vmap(learner.update), donate_argnums=0).lower(state_s).compile()
+    update = jax.jit(of_seeds(learner.update, config.run.seeds), donate_argnums=0).lower(state_s).compile()
     rate_of = optimiser.learning_rate(config.optimiser, config.updates * config.learner.gradient_steps)
 
     done, clock = int(state_s.updates[0]), Clock(about["seconds"])

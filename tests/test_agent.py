@@ -138,6 +138,14 @@ def test_an_agent_looks_as_its_encoder_does():
     assert seen["instruction"].shape == (1,)
 
 
+def test_many_steps_of_many_environments_are_encoded_as_each_is():
+    made, params, _, _ = built("ballet", "none")
+    inputs_tb = jax.tree.map(lambda *leaves: jnp.stack(leaves, 1), *(random_inputs("ballet", seed) for seed in (0, 1)))
+    each = jax.vmap(jax.vmap(partial(made.encode, params)))(inputs_tb)
+    assert each.shape == (T, 2, 16)
+    close(made.encode_all(params, inputs_tb), each)
+
+
 def test_what_was_done_and_gained_reaches_the_policy():
     made, _, unroll, _ = built("ballet", "lstm")
     inputs = random_inputs("ballet", 0)._replace(first=jnp.arange(T) == 0)

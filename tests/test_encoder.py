@@ -80,12 +80,12 @@ def test_patches_keep_rows_columns_and_channels_apart():
 
 def shape_of_map(config, space):
     def run(key):
-        init, vision = (
-            (encoder.init_resnet, encoder.resnet) if config.vision == "resnet" else (encoder.init_cnn, encoder.cnn)
-        )
+        params = encoder.init_part(key, config, space)
         seen = encoder.look(config, space, jnp.zeros(space.shape))
-        seen = seen.reshape(*encoder.grid(config, space.shape), -1) if encoder.cuts(config) else seen
-        return vision(init(key, config, space), config, seen)
+        y_hwc = encoder.begin({"image": params}, config, {"image": space}, {"image": seen}, "float32")["image"]
+        if not encoder.cuts(config):
+            y_hwc = encoder.conv(encoder.first_layer(params, config), y_hwc, config.filters[0], config.strides[0])
+        return (encoder.resnet if config.vision == "resnet" else encoder.cnn)(params, config, y_hwc)
 
     return jax.eval_shape(run, jax.random.key(0)).shape
 
@@ -128,6 +128,12 @@ def test_a_residual_pair_adds_to_what_came_in():
     assert not np.allclose(encoder.residual(params, params, x_hwc, 3), x_hwc)
 
 
+def part_of(params, config, space, seen):
+    """The features of one image."""
+    begun = encoder.begin({"image": params}, config, {"image": space}, {"image": seen}, "float32")
+    return encoder.finish_part(params, config, space, begun["image"], "float32")
+
+
 def test_bytes_are_scaled_to_one():
     """A 1 x 1 image through a single weight of 1 gives the pixel over 255."""
     config = EncoderConfig(channels=(1,), filters=(1,), strides=(1,))
@@ -135,8 +141,16 @@ def test_bytes_are_scaled_to_one():
     params = {"conv_0": {"w": jnp.ones((1, 1)), "b": jnp.zeros(1)}}
     for pixel in (0, 51, 255):
         seen = encoder.look(config, space, jnp.full((1, 1, 1), pixel, jnp.uint8))
-        found = encoder.encode_part(params, config, space, seen, "float32")
+        found = part_of(params, config, space, seen)
         np.testing.assert_allclose(found, [pixel / 255], rtol=1e-6)
+
+
+def test_light_is_what_was_seen():
+    """Of bytes with a sign, of bytes without, and of numbers."""
+    byte_c = jnp.arange(256).astype(jnp.uint8)
+    for kept_c in (byte_c, encoder.signed(byte_c), byte_c.astype(jnp.float32)):
+        np.testing.assert_allclose(encoder.light(255, kept_c), np.arange(256) / 255, rtol=1e-6)
+    assert encoder.signed(byte_c).dtype == jnp.int8
 
 
 # What is kept of an image ---------------------------------------------------------------------------------------------
@@ -155,8 +169,9 @@ def test_looking_cuts_an_image_and_leaves_all_else_as_it_is(dtype):
     assert list(seen) == list(space)
     for name in ("instruction", "door", "place"):
         assert seen[name] is observation[name]
-    assert (seen["image"].shape, seen["image"].dtype) == ((2 * 3, 32), dtype)  # 3 x 3 x 3 = 27 of them pixels
-    image = np.asarray(observation["image"])
+    kept = {"uint8": "int8"}.get(dtype, dtype)
+    assert (seen["image"].shape, seen["image"].dtype) == ((2 * 3, 32), kept)  # 3 x 3 x 3 = 27 of them pixels
+    image = np.asarray(observation["image"]).astype("float32") - (128 if dtype == "uint8" else 0)
     for n, (row, column) in enumerate(np.ndindex(2, 3)):
         patch = image[3 * row : 3 * row + 3, 3 * column : 3 * column + 3]
         np.testing.assert_array_equal(seen["image"][n, :27], patch.ravel())
@@ -167,7 +182,7 @@ def test_small_patches_are_not_filled_up_and_overlapping_ones_not_cut():
     space = Box((6, 9, 3), 0, 255, "uint8")
     image = space.sample(jax.random.key(0))
     pixels = encoder.look(EncoderConfig(channels=(4,), filters=(1,), strides=(1,)), space, image)
-    np.testing.assert_array_equal(pixels, image.reshape(6 * 9, 3))
+    np.testing.assert_array_equal(pixels, np.asarray(image).reshape(6 * 9, 3).astype("int32") - 128)
     assert encoder.look(EncoderConfig(filters=(5, 3, 3), strides=(3, 1, 1)), space, image) is image
 
 
@@ -222,7 +237,7 @@ def test_encoding_and_learning_are_those_of_plain_convolutions(config, space):
     up_f = jax.random.normal(jax.random.key(2), (encoder.features_of(config, space),))
 
     def ours(params):
-        return encoder.encode_part(params, config, space, encoder.look(config, space, image), "float32")
+        return part_of(params, config, space, encoder.look(config, space, image))
 
     def plain(params):
         pixels = image.astype(jnp.float32) / space.high
@@ -236,68 +251,6 @@ def test_encoding_and_learning_are_those_of_plain_convolutions(config, space):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
     for one, two in zip(jax.tree.leaves(slope), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4 * np.abs(two).max())
-
-
-# Words ----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def read():
-    params = encoder.init_part(jax.random.key(0), SMALL, WORDS)
-    run = jax.jit(lambda token_l: encoder.read_words(params, token_l, "float32"))
-    return lambda text: np.asarray(run(jnp.array(text, jnp.int32)))
-
-
-def test_padding_says_nothing(read):
-    np.testing.assert_array_equal(read([2, 3, 0, 0, 0]), read([0, 2, 0, 0, 3]))
-    np.testing.assert_array_equal(read([0] * 5), np.zeros(SMALL.language))
-
-
-def test_words_and_their_order_matter(read):
-    codes = [read(text) for text in ([1, 2, 3, 0, 0], [2, 1, 3, 0, 0], [1, 2, 0, 0, 0], [1, 2, 2, 0, 0])]
-    for n, one in enumerate(codes):
-        assert all(np.abs(one - other).max() > 1e-3 for other in codes[:n])
-
-
-def test_the_lstm_is_the_textbook_one(read):
-    params = jax.tree.map(np.asarray, encoder.init_part(jax.random.key(0), SMALL, WORDS))
-    sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
-    hidden, cell = np.zeros(8), np.zeros(8)
-    for word in (1, 3):
-        gates = params["word"][word] @ params["lstm"]["in"]["w"] + hidden @ params["lstm"]["hidden"]["w"]
-        keep_in, forget, candidate, out = np.split(gates, 4)
-        cell = sigmoid(forget + 1) * cell + sigmoid(keep_in) * np.tanh(candidate)
-        hidden = sigmoid(out) * np.tanh(cell)
-    np.testing.assert_allclose(read([1, 3, 0, 0, 0]), hidden, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_embedding_words_is_indexing_and_so_is_its_gradient(monkeypatch, dtype):
-    """With an LSTM that hands on each word as it is, of which the last stays."""
-    monkeypatch.setattr(encoder, "lstm_cell", lambda _, carry, word_d: (carry[0] + word_d, word_d))
-    word = jax.random.normal(jax.random.key(0), (len(WORDS.vocabulary), 8))
-    params = {"word": word, "lstm": {"hidden": {"w": jnp.zeros((8, 32))}}}
-    token_l, up_d = jnp.array([3, 1, 3, 3, 0], jnp.int32), jax.random.normal(jax.random.key(1), (8,), dtype)
-
-    def ours(word):
-        return encoder.read_words(params | {"word": word}, token_l, dtype)
-
-    def plain(word):
-        said_ld = word.astype(dtype)[token_l]
-        return said_ld[0] + said_ld[1] + said_ld[2] + said_ld[3]
-
-    np.testing.assert_array_equal(ours(word), plain(word))
-    found, expected = (jax.grad(lambda word, run=run: (run(word) * up_d).sum())(word) for run in (ours, plain))
-    np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "float32" else 0.02)
-    assert not found[0].any()
-    assert not found[2].any()
-
-
-def test_many_that_say_the_same_word_are_not_added_up_one_by_one():
-    """The gradient of indexing is a scatter, which a GPU serialises where words are few."""
-    params, token_l = encoder.init_part(jax.random.key(0), SMALL, WORDS), jnp.ones(5, jnp.int32)
-    learn = jax.grad(lambda params: encoder.read_words(params, token_l, "float32").sum())
-    assert "scatter" not in str(jax.make_jaxpr(learn)(params))
 
 
 # All parts ------------------------------------------------------------------------------------------------------------

@@ -122,11 +122,19 @@ def unroll_of(built, steps=3, terminated=False):
     return steps_t, jnp.float32(2.0)
 
 
+def per_step(built, config, params, steps_t, value_end, offset=0):
+    """Of one environment: [T]."""
+    memory_b, value_b = jax.tree.map(lambda leaf: leaf[None], (built.init_state(), value_end))
+    steps_tb = jax.tree.map(lambda leaf: leaf[:, None], steps_t)
+    found = loss.per_step(built, config, params, memory_b, steps_tb, value_b, offset)
+    return jax.tree.map(lambda leaf: leaf[:, 0], found)
+
+
 def test_policy_baseline_and_entropy_are_their_formulas(tiny):
     """With every step an end, the target is the reward: baseline 1/2 (r - V)^2, policy -rho (r - V) log pi(a)."""
     built, params = tiny
     steps_t, value_end = unroll_of(built, terminated=True)
-    losses, seen = loss.per_step(built, LossConfig(), params, built.init_state(), steps_t, value_end)
+    losses, seen = per_step(built, LossConfig(), params, steps_t, value_end)
     _, output = built.unroll(params, built.init_state(), steps_t.inputs)
     log_pi = jax.nn.log_softmax(output.logits)
     chosen = np.take_along_axis(np.asarray(log_pi), np.asarray(steps_t.action)[:, None], 1)[:, 0]
@@ -145,7 +153,7 @@ def test_the_policy_learns_from_its_own_term_alone(tiny):
     steps_t, value_end = unroll_of(built)
 
     def of(name, params):
-        return loss.per_step(built, LossConfig(), params, built.init_state(), steps_t, value_end)[0][name].sum()
+        return per_step(built, LossConfig(), params, steps_t, value_end)[0][name].sum()
 
     policy, baseline = (jax.grad(lambda params, name=name: of(name, params))(params) for name in ("policy", "baseline"))
     norm = lambda tree: sum(float(jnp.abs(leaf).sum()) for leaf in jax.tree.leaves(tree))  # noqa: E731
@@ -159,7 +167,7 @@ def test_total_weighs_the_means(tiny):
     built, params = tiny
     steps_t, value_end = unroll_of(built)
     config = LossConfig(policy=2.0, baseline=3.0, entropy=0.5, reconstruction=7.0)
-    losses, _ = loss.per_step(built, config, params, built.init_state(), steps_t, value_end)
+    losses, _ = per_step(built, config, params, steps_t, value_end)
     batch = lambda tree, axis: jax.tree.map(lambda leaf: jnp.stack([leaf, leaf], axis), tree)  # noqa: E731
     total, means = loss.total(
         built, config, params, batch(built.init_state(), 0), batch(steps_t, 1), batch(value_end, 0)
@@ -175,7 +183,7 @@ def reconstructed(built, params, every, offset):
     """Losses of 6 steps, with one in `every` reconstructed."""
     steps_t, value_end = unroll_of(built, steps=6)
     config = LossConfig(reconstruct_every=every)
-    return loss.per_step(built, config, params, built.init_state(), steps_t, value_end, offset)[0]
+    return per_step(built, config, params, steps_t, value_end, offset)[0]
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 6])

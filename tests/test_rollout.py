@@ -193,7 +193,7 @@ def test_the_agent_is_given_what_it_looked_at():
     lives_b, steps = numbers("ballet")
     for inputs, batch in ((fresh_b.inputs, (B,)), (lives_b.inputs, (B,)), (steps.inputs, (TASKS["ballet"][2], B))):
         image = inputs.observation["image"]
-        assert (image.shape, image.dtype) == ((*batch, 11 * 11, 3), np.uint8)
+        assert (image.shape, image.dtype) == ((*batch, 11 * 11, 3), np.int8)
 
 
 def test_logits_are_those_of_the_policy_that_acted():

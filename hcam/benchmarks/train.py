@@ -15,7 +15,7 @@ from hcam.benchmarks.figure import empty_table
 from hcam.benchmarks.measure import Failed, device_name, reason
 from hcam.benchmarks.profile import profile
 from hcam.config import Config
-from hcam.learner import Learner, TrainState
+from hcam.learner import Learner, TrainState, of_seeds
 from hcam.memory import checks
 from hcam.train import make_learner
 
@@ -77,8 +77,9 @@ def run(
 def prepare(config: Config) -> Contender | Failed:
     """The program that `hcam train` would run, for as many seeds at once, and its acting alone."""
     learner = make_learner(config)
-    parts: dict[str, Step] = {"update": jax.vmap(learner.update), "act": jax.vmap(acting(learner))}
-    seed_s = jnp.arange(config.run.seeds) + config.run.seed
+    seeds = config.run.seeds
+    parts: dict[str, Step] = {"update": of_seeds(learner.update, seeds), "act": of_seeds(acting(learner), seeds)}
+    seed_s = jnp.arange(seeds) + config.run.seed
     try:
         state = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))(seed_s)
         programs = {name: jax.jit(part, donate_argnums=0).lower(state).compile() for name, part in parts.items()}
@@ -92,8 +93,8 @@ def prepare(config: Config) -> Contender | Failed:
         "width": config.agent.memory.width,
         "environments": config.learner.environments,
         "minibatches": config.learner.minibatches,
-        "seeds": config.run.seeds,
-        "steps": config.steps_per_update * config.run.seeds,
+        "seeds": seeds,
+        "steps": config.steps_per_update * seeds,
         "parameters": sum(leaf[0].size for leaf in jax.tree.leaves(state.params)),
         "operations": {name: operations.count(part, state) for name, part in parts.items()},
         "bytes": total - needs.alias_size_in_bytes,

@@ -4,7 +4,6 @@ This file is the block around `read`, with the write side that was never publish
 chunk, when it can be recalled, what its summary is, and what happens at an episode's start.
 """
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from . import checks, kernel, kernel_step, ring, stack
-from .layers import init_norm, layer_norm, linear, spread, wide
+from .layers import init_norm, layer_norm, spread, wide
 from .recall import (
     FORMS,
     Recalled,
@@ -28,11 +27,11 @@ from .recall import (
     inner_queries,
     keys_values,
     outer_answers,
+    own_queries,
     read_chunks,
 )
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
 from .types import Array, Memory, Params
-from .window import split_heads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,9 +261,8 @@ def _recall_fused(
 ) -> Array:
     """The same by a kernel, which looks at rows as they are: the position code enters as keys and values of its own."""
     key_chs, value_chs = code_keys_values(params, _code(config, row_rd.dtype), config.heads)
-    query_hs = split_heads(linear(params["query"], query_qd[0]), config.heads)
-    code_hc = wide(jnp.einsum("hs,chs->hc", query_hs, key_chs)) / math.sqrt(query_hs.shape[-1])
-    inner_hd = inner_queries(params, query_qd, config.heads)[0]
+    query_qhs = own_queries(params, query_qd, config.heads)
+    inner_hd, code_hc = inner_queries(params, query_qhs)[0], wide(jnp.einsum("hs,chs->hc", query_qhs[0], key_chs))
     mixed_hd, seen_hc = kernel_step.recall(inner_hd, code_hc, row_rd, begin_k, weight_qk[0], count)
     return outer_answers(params, mixed_hd[None], weight_qk, jnp.einsum("hc,chs->hs", seen_hc, value_chs)[None])
 

@@ -148,7 +148,8 @@ def attend_dense(
     fused: bool = False,
 ) -> tuple[Array, Recalled]:
     """All queries inside all chunks; those outside the top k are weighted zero, and not even looked at if `fused`."""
-    inner_qhd, weight_qm = inner_queries(params, query_qe, heads), top_weights(logits_qm, k, order)
+    inner_qhd = inner_queries(params, own_queries(params, query_qe, heads))
+    weight_qm = top_weights(logits_qm, k, order)
     mixed_qhd = (partial(kernel_unroll.unroll, k) if fused else kernel_unroll.plain_unroll)(
         inner_qhd, content_mcd, weight_qm
     )
@@ -181,19 +182,24 @@ def attend_gathered(
         weighted = within_qkhc * spread(weight_qk[:, :, None, None], within_qkhc)
         return jnp.einsum("qkhc,qkcd->qhd", weighted, content_qkcd), within_qkhc
 
-    block = (inner_queries(params, query_qe, heads), chunk_qk, weight_qk)
+    block = (inner_queries(params, own_queries(params, query_qe, heads)), chunk_qk, weight_qk)
     mixed_qhd, within_qkhc = attend(block) if len(query_qe) <= QUERIES_PER_GATHER else in_blocks(attend, block)
     return outer_answers(params, mixed_qhd, weight_qk), Recalled(chunk_qk, weight_qk, within_qkhc)
 
 
-def inner_queries(params: Params, query_qe: Array, heads: int) -> Array:
-    """Queries as they meet stored steps, key projection and scale included: [Q, E] -> [Q, H, D].
+def own_queries(params: Params, query_qe: Array, heads: int) -> Array:
+    """Queries by head, scaled: [Q, E] -> [Q, H, S/H]."""
+    query_qhs = split_heads(linear(params["query"], query_qe), heads)
+    return query_qhs / math.sqrt(query_qhs.shape[-1])
+
+
+def inner_queries(params: Params, query_qhs: Array) -> Array:
+    """`own_queries` as they meet stored steps, key projection included: [Q, H, D].
 
     The key's bias would add the same to all steps of a chunk, which softmax does not see.
     """
-    query_qhs = split_heads(linear(params["query"], query_qe), heads)
-    query_qhs /= math.sqrt(query_qhs.shape[-1])
-    return jnp.einsum("qhs,dhs->qhd", query_qhs, weights_by_head(params["key"], heads, query_qe.dtype))
+    key_dhs = weights_by_head(params["key"], query_qhs.shape[1], query_qhs.dtype)
+    return jnp.einsum("qhs,dhs->qhd", query_qhs, key_dhs)
 
 
 def outer_answers(params: Params, mixed_qhd: Array, weight: Array, more_qhs: Array | None = None) -> Array:

@@ -144,8 +144,8 @@ def test_what_is_done_is_left_alone_unless_it_shall_be_longer(typed, tmp_path, c
     assert main(["reproduce", "ballet", "lstm"]) == 0
     assert capsys.readouterr().out == "results/ballet/lstm-0: done\n"
     assert typed == []
-    assert main(["reproduce", "ballet", "lstm", "--steps", "400000000"]) == 0
-    assert typed == [["train", "--resume", "results/ballet/lstm-0", "--steps", "400000000"]]
+    assert main(["reproduce", "ballet", "lstm", "--steps", "500000000"]) == 0
+    assert typed == [["train", "--resume", "results/ballet/lstm-0", "--steps", "500000000"]]
 
 
 def test_a_run_that_fails_ends_it(typed, monkeypatch):

@@ -575,6 +575,7 @@ def small_learner() -> Learner:
     )
 
 
+@pytest.mark.slow  # tests/cli/test_train.py has the same with a process that is killed
 def test_a_run_goes_on_with_the_same_bits(tmp_path: Path):
     learner = small_learner()
     update = jax.jit(learner.update)

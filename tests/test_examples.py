@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from examples.first_symbol import FirstSymbol
 
@@ -49,10 +50,12 @@ def test_bare_scan(tmp_path):
     assert re.search(r"equinox_agent.py --memory hcam$", printed.strip())
 
 
+@pytest.mark.slow
 def test_linen_agent():
     assert re.search(r"^memory hcam: success [\d.]+%, chance 12.5%$", run("linen_agent.py"), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_equinox_agent():
     printed = run("equinox_agent.py", "--memory", "hcam")
     assert re.search(r"^memory hcam: success [\d.]+%, chance 12.5%$", printed, re.MULTILINE)

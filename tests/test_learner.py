@@ -53,7 +53,10 @@ def success(seen, last=50):
     return float(tally.success_l[-last:].sum() / tally.episodes_l[-last:].sum())
 
 
-@pytest.mark.parametrize("memory", ["hcam", "trxl", "lstm"])
+SLOW = [pytest.param(memory, marks=pytest.mark.slow) for memory in ("trxl", "lstm")]
+
+
+@pytest.mark.parametrize("memory", ["hcam", *SLOW])
 def test_every_memory_learns_to_recall(memory):
     """The best there is: 1. Without memory: 1/4."""
     assert success(recalling(memory)[1]) > 0.97

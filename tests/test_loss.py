@@ -126,8 +126,8 @@ def per_step(built, config, params, steps_t, value_end, offset=0):
     """Of one environment: [T]."""
     memory_b, value_b = jax.tree.map(lambda leaf: leaf[None], (built.init_state(), value_end))
     steps_tb = jax.tree.map(lambda leaf: leaf[:, None], steps_t)
-    found = loss.per_step(built, config, params, memory_b, steps_tb, value_b, offset)
-    return jax.tree.map(lambda leaf: leaf[:, 0], found)
+    run = jax.jit(partial(loss.per_step, built, config))
+    return jax.tree.map(lambda leaf: leaf[:, 0], run(params, memory_b, steps_tb, value_b, offset))
 
 
 def test_policy_baseline_and_entropy_are_their_formulas(tiny):

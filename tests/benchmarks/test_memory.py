@@ -24,6 +24,7 @@ def test_measures_everything_that_is_promised():
     assert all(set(entry) == {"length", "hcam", "hcam_cached", "full"} for entry in results["act"])
 
 
+@pytest.mark.slow
 def test_acting_holds_the_past_and_copies_none_of_it():
     """Scratch memory that grew with the history would mean that a step copies the ring (see `ring.put`)."""
     for actors in (1, 2):

@@ -37,6 +37,7 @@ def test_bad_input_is_one_sentence(words, sentence, capsys):
     assert sentence in err
 
 
+@pytest.mark.slow
 def test_bench_env_measures_and_redraws(tmp_path, capsys):
     words = ["bench", "env", "ballet", "--level", "1_delay1", "--out", str(tmp_path)]
     assert main([*words, "--batch", "1", "2", "--steps", "2", "--rounds", "1"]) == 0

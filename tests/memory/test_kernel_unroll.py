@@ -34,7 +34,7 @@ def gradients(form, inner_qhd, content_mcd, logits_qm, weigh):
 
 
 # Rows that fill a block, that need several, that leave one half empty, and heads that lie in two blocks.
-@pytest.mark.parametrize(("queries", "heads"), [(32, 8), (5, 4), (43, 3)])
+@pytest.mark.parametrize(("queries", "heads"), [pytest.param(32, 8, marks=pytest.mark.slow), (5, 4), (43, 3)])
 def test_answers_and_gradients_equal_those_of_the_plain_form(queries, heads):
     inner_qhd, content_mcd, logits_qm, weigh = recalled(queries, queries, heads)
     args = inner_qhd, content_mcd, weigh(logits_qm)

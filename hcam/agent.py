@@ -122,23 +122,25 @@ class Agent:
 
     @jax.named_scope("encoder")
     def encode(self, params: Params, inputs: Inputs) -> Array:
-        return self._finish(params, inputs, self._begin(params, inputs.observation))
+        own, config = (params["encoder"], self.config.encoder, self.space), self.config
+        return encoder.encode(*own, inputs.observation, *self._before(inputs), dtype=config.dtype)
 
     @jax.named_scope("encoder")
     def encode_all(self, params: Params, inputs_tb: Inputs) -> Array:
         """Many steps of many environments, as they lie: [T, B, D]."""
-        begun_tb = self._begin(params, inputs_tb.observation)
-        return jax.vmap(jax.vmap(partial(self._finish, params)))(inputs_tb, begun_tb)
+        own, config = (params["encoder"], self.config.encoder, self.space), self.config
+        begun_tb = encoder.begin(*own, inputs_tb.observation, config.dtype)
 
-    def _begin(self, params: Params, observation: Observation) -> dict[str, Array]:
-        return encoder.begin(params["encoder"], self.config.encoder, self.space, observation, self.config.dtype)
+        def finish(inputs: Inputs, begun: dict[str, Array]) -> Array:
+            return encoder.finish(*own, begun, *self._before(inputs), dtype=config.dtype)
 
-    def _finish(self, params: Params, inputs: Inputs, begun: dict[str, Array]) -> Array:
-        known = ~inputs.first  # an action or reward of the episode before would be a leak
+        return jax.vmap(jax.vmap(finish))(inputs_tb, begun_tb)
+
+    def _before(self, inputs: Inputs) -> tuple[Array, Array]:
+        """What was done, one-hot, and gained a step ago: nothing at an episode's first, where it would be a leak."""
+        known = ~inputs.first
         action = jnp.where(known, jax.nn.one_hot(inputs.action, self.actions), 0.0)
-        reward = jnp.where(known, inputs.reward, 0.0)
-        config = self.config
-        return encoder.finish(params["encoder"], config.encoder, self.space, begun, action, reward, config.dtype)
+        return action, jnp.where(known, inputs.reward, 0.0)
 
     def step(self, params: Params, state: Any, inputs: Inputs) -> tuple[Any, Output]:
         x_d = self.encode(params, inputs)

@@ -96,7 +96,7 @@ class Learner(NamedTuple):
 
         def total(params_p: Array, share: Batch, m: Array) -> tuple[Array, dict[str, Array]]:
             offset = state.updates + m  # of the steps to reconstruct: others in every update, whichever the share
-            return loss.total(self.agent, self.loss, unflatten(params_p), *share, offset)
+            return loss.total(self.loss, *loss.per_step(self.agent, self.loss, unflatten(params_p), *share, offset))
 
         def body(carry: tuple[Array, Any], m: Array) -> tuple[tuple[Array, Any], dict[str, Array]]:
             params_p, optimiser = carry

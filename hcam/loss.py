@@ -136,17 +136,8 @@ def weights(config: LossConfig, losses: dict[str, Array]) -> dict[str, float]:
     return {name: own.get(name, config.reconstruction) for name in losses}
 
 
-def total(
-    agent: Agent,
-    config: LossConfig,
-    params: Params,
-    memory_b: Any,
-    steps_tb: Steps,
-    value_end_b: Array,
-    offset: Array | int = 0,
-) -> tuple[Array, dict[str, Array]]:
-    """The weighted sum of all losses, each a mean over steps and environments; and each by itself, for the log."""
-    losses, seen = per_step(agent, config, params, memory_b, steps_tb, value_end_b, offset)
+def total(config: LossConfig, losses: dict[str, Array], seen: dict[str, Array]) -> tuple[Array, dict[str, Array]]:
+    """Of what `per_step` gave: the weighted sum of all losses, each a mean; and each mean by itself, for the log."""
     means = {name: loss.mean() for name, loss in losses.items()}
     weight = weights(config, means)
     loss = jnp.stack([weight[name] * means[name] for name in means]).sum()

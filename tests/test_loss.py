@@ -169,9 +169,8 @@ def test_total_weighs_the_means(tiny):
     config = LossConfig(policy=2.0, baseline=3.0, entropy=0.5, reconstruction=7.0)
     losses, _ = per_step(built, config, params, steps_t, value_end)
     batch = lambda tree, axis: jax.tree.map(lambda leaf: jnp.stack([leaf, leaf], axis), tree)  # noqa: E731
-    total, means = loss.total(
-        built, config, params, batch(built.init_state(), 0), batch(steps_t, 1), batch(value_end, 0)
-    )
+    unroll = (batch(built.init_state(), 0), batch(steps_t, 1), batch(value_end, 0))
+    total, means = loss.total(config, *loss.per_step(built, config, params, *unroll))
     expected = {name: float(value.mean()) for name, value in losses.items()}
     for name, value in expected.items():
         np.testing.assert_allclose(means[name], value, rtol=1e-5)
@@ -209,7 +208,10 @@ def test_reconstructing_fewer_steps_is_the_same_loss_on_average(tiny):
     @partial(jax.jit, static_argnums=0)
     def learn(every, offset):
         config = LossConfig(reconstruct_every=every, reconstruction=7.0)
-        total = lambda params: loss.total(built, config, params, state_b, steps_tb, value_b, offset)  # noqa: E731
+
+        def total(params):
+            return loss.total(config, *loss.per_step(built, config, params, state_b, steps_tb, value_b, offset))
+
         (value, means), slope = jax.value_and_grad(total, has_aux=True)(params)
         return value, means["observation"], slope
 

@@ -131,7 +131,7 @@ def step(
 
 def _scaled(params: Params, scale_e: Array, heads: int, dtype: DTypeLike) -> Array:
     """A projection [D, H, D/H] of rows that were normalised and not scaled yet."""
-    return split_heads((wide(params["w"].astype(dtype)) * wide(scale_e)[:, None]).astype(dtype), heads)
+    return (wide(weights_by_head(params, heads, dtype)) * wide(scale_e)[:, None, None]).astype(dtype)
 
 
 class Cache(NamedTuple):

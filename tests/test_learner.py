@@ -62,6 +62,7 @@ def test_every_memory_learns_to_recall(memory):
     assert success(recalling(memory)[1]) > 0.97
 
 
+@pytest.mark.slow
 def test_without_memory_it_stays_at_chance():
     _, seen = recalling("none")
     episodes = float(seen.tally.episodes_l[-300:].sum())

@@ -15,6 +15,7 @@ def results():
     return {"device": "abacus", "jax": "0", "task": "ballet", "levels": ["2_delay16"], "bytes": 29407, "rates": rates}
 
 
+@pytest.mark.slow
 def test_measures_every_batch_in_all_variants():
     found = env.run("ballet", ["2_delay1"], [1, 2], steps=3, rounds=1)
     assert [entry["batch"] for entry in found["rates"]] == [1, 2]

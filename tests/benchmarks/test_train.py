@@ -41,6 +41,7 @@ def test_updates_and_their_acting_are_measured(monkeypatch):
     assert shown(found)["none"][1] != "1.00"
 
 
+@pytest.mark.slow
 def test_acting_alone_goes_on_like_training():
     """Its lives change, its parameters do not: it can be timed again and again."""
     contender = train.prepare(parse([*SMALL, "--memory", "lstm"]).config)

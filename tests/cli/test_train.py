@@ -224,6 +224,7 @@ def test_twenty_four_kills_at_random_moments(
     assert_same_bits(last_of(path), last_of(undisturbed[0]))
 
 
+@pytest.mark.slow
 def test_an_absurd_learning_rate_is_told_and_what_is_saved_is_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """It grows from 0, so that the first checkpoints are good ones."""
     path = tmp_path / "run"

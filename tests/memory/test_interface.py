@@ -90,7 +90,10 @@ def types_of(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), tree)
 
 
-@every_config
+LONG = {"hcam-one-slot", "hcam-overlap-most", "hcam-one-step"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in CONFIGS])
 def test_every_way_of_computing_gives_the_same(name):
     """And that is, for the stacks, what the slow one gives, in episodes of 21, 1, 9 and 14 steps."""
     if name != "lstm":

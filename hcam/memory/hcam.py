@@ -17,17 +17,16 @@ from .layers import init_norm, layer_norm, spread, wide
 from .recall import (
     FORMS,
     Recalled,
-    add_positions,
     attend_cached,
     attend_dense,
     attend_gathered,
-    chunk_positions,
     code_keys_values,
     init_read,
     inner_queries,
     keys_values,
     outer_answers,
     own_queries,
+    position_code,
     read_chunks,
 )
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
@@ -124,6 +123,13 @@ def chunk_rows(config: HCAM, number: Array, rows: int) -> Array:
     return (number[..., None] * config.stride + step) % rows
 
 
+def stored_chunks(config: HCAM, row_rd: Array, number_m: Array) -> Array:
+    """The chunks of each slot, [M, C, D]. Where they do not overlap, they are the ring itself, cut into pieces."""
+    if config.overlap == 0 and len(row_rd) == len(number_m) * config.chunk:
+        return row_rd.reshape(len(number_m), config.chunk, -1)
+    return row_rd[chunk_rows(config, number_m, len(row_rd))]
+
+
 def unroll_block(
     config: HCAM,
     params: Params,
@@ -143,7 +149,7 @@ def unroll_block(
 
     # Stored chunks, and where their ends lie in this unroll's count of steps (before it, at negative indices).
     number_m = ring.latest(ring.complete(clock, chunk, stride) - 1, slots + 1)
-    stored_mcd = row_rd[chunk_rows(config, number_m, row_rd.shape[0])]
+    stored_mcd = stored_chunks(config, row_rd, number_m)
     stored_end_m = number_m * stride + chunk - 1 - clock
 
     # New chunks: slices of the last stored steps followed by this unroll's.
@@ -159,7 +165,7 @@ def unroll_block(
         params["read"],
         layer_norm(params["norm"], query_td),
         jnp.concatenate([summary_md, new_summary_ud]),
-        jnp.concatenate([stored_mcd, new_ucd]),
+        (stored_mcd, new_ucd),
         mask_tm,
         k=config.top_k,
         heads=config.heads,
@@ -226,17 +232,19 @@ def _recall_step(
     stored_rd, key_md = jax.lax.stop_gradient((row_rd, summary_md))
     logits_qm = relevance_logits(params, query_qd, key_md, mask_qm)
     dense, k, heads, order = config.form == "dense", config.top_k, config.heads, config.order  # auto: one query gathers
-    code_cd = chunk_positions(config.chunk, config.width) if config.positions else None
+    code_cd = _code(config, row_rd.dtype)
     every_m = ring.count(config.slots + 1)
 
     def index(chunk: Array) -> Array:
         return chunk_rows(config, number_m[chunk], row_rd.shape[0])
 
     def fetch(chunk: Array) -> Array:
-        return add_positions(stored_rd[index(chunk)], code_cd)
+        fetched = stored_rd[index(chunk)]
+        return fetched + spread(code_cd, fetched)
 
     if cache is None and dense:
-        return attend_dense(params, query_qd, logits_qm, fetch(every_m), k=k, heads=heads, order=order)
+        parts = (stored_rd[index(every_m)],)
+        return attend_dense(params, query_qd, logits_qm, parts, code_cd, k=k, heads=heads, order=order)
     if cache is None:
         answer_qd, recalled = attend_gathered(params, query_qd, logits_qm, fetch, k=k, heads=heads, order=order)
         if fused(config):
@@ -268,8 +276,7 @@ def _recall_fused(
 
 
 def _code(config: HCAM, dtype: DTypeLike) -> Array:
-    """What is added to the steps of a chunk."""
-    return chunk_positions(config.chunk, config.width).astype(dtype) * int(config.positions)
+    return position_code(config.chunk, config.width, config.positions, dtype)
 
 
 def _by_number(recalled: Recalled, mask_qm: Array, number_qm: Array) -> Recalled:

@@ -1,9 +1,12 @@
 """The learning read: every query's heads inside the chunks that it recalls, and its gradient.
 
 In plain JAX all queries attend inside all chunks, also those that are not there yet, which early in an episode are
-most; the kernels skip chunks that nobody in a block of queries has a weight for.
+most. The kernels skip chunks that nobody in a block of queries has a weight for, and read the others where they are:
+old ones in the ring, new ones among the unroll's own. A position code is not added to a chunk's rows: it is the same
+in all chunks, and met before and after them.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,112 +14,218 @@ import jax
 import jax.numpy as jnp
 
 from .kernel import call, product
-from .layers import softmax, spread
+from .layers import softmax, spread, wide
 from .types import Array
 
-ROWS = 64  # queries times heads that share a look at a chunk
-WARPS = 8  # with these, what a program holds just fits into registers
+ROWS = 128  # queries times heads that share a look at a chunk
+COLUMNS = 256  # of the answer that one program adds up: with these, what it holds just fits into registers
+WARPS = 8  # as many rows as the matrix units take for each four of them: with fewer, two would compute the same
 STAGES = 2
 
-
-def _attention(query_rd: Array, content_cd: Array) -> Array:
-    """Inside one chunk, [R, C] in float32."""
-    logits_rc = product(query_rd, content_cd.T)
-    exp_rc = jnp.exp(logits_rc - logits_rc.max(-1, keepdims=True))
-    return exp_rc / exp_rc.sum(-1, keepdims=True)
+Parts = tuple[Array, ...]  # chunks, [M, C, D] for each of the places where they lie
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def unroll(k: int, inner_qhd: Array, content_mcd: Array, weight_qm: Array) -> Array:
+def unroll(k: int, inner_qhd: Array, code_qhc: Array, parts: Parts, weight_qm: Array) -> tuple[Array, Array]:
     """All queries' heads inside all chunks that have a weight, at most k for each, added up by it: [Q, H, D].
 
-    No gradient flows into `content_mcd`, nor into a weight that is zero: it is one that was cut off.
+    And how each step of a chunk counted, all chunks together: [Q, H, C]. No gradient flows into the chunks, nor into a
+    weight that is zero: it is one that was cut off.
+
+    Args:
+      k: chunks with a weight, at most, for one query.
+      inner_qhd: the queries as they meet stored steps.
+      code_qhc: what the position code adds to the logits of a chunk's steps.
+      parts: the chunks.
+      weight_qm: relevances of all parts' chunks, float32.
     """
-    mixed_qhd: Array = _unroll(k, inner_qhd, content_mcd, weight_qm)[0]
-    return mixed_qhd
+    return _unroll(k, inner_qhd, code_qhc, parts, weight_qm)[0]
 
 
-def plain_unroll(inner_qhd: Array, content_mcd: Array, weight_qm: Array) -> Array:
-    within_qhmc = softmax(jnp.einsum("qhd,mcd->qhmc", inner_qhd, content_mcd))
-    return jnp.einsum("qhmc,mcd->qhd", within_qhmc * spread(weight_qm[:, None, :, None], within_qhmc), content_mcd)
+def plain_unroll(inner_qhd: Array, code_qhc: Array, parts: Parts, weight_qm: Array) -> tuple[Array, Array]:
+    content_mcd = jnp.concatenate(parts)
+    weighted_qhmc = plain_within(inner_qhd, code_qhc, content_mcd)
+    weighted_qhmc *= spread(weight_qm[:, None, :, None], weighted_qhmc)
+    return jnp.einsum("qhmc,mcd->qhd", weighted_qhmc, content_mcd), weighted_qhmc.sum(2)
+
+
+def plain_within(inner_qhd: Array, code_qhc: Array, content_mcd: Array) -> Array:
+    """The attention inside all chunks, [Q, H, M, C]."""
+    logits_qhmc = jnp.einsum("qhd,mcd->qhmc", inner_qhd, content_mcd)
+    return softmax(logits_qhmc + spread(code_qhc[:, :, None], logits_qhmc))
 
 
 def _unroll(
-    k: int, inner_qhd: Array, content_mcd: Array, weight_qm: Array, pulled_qhd: Array | None = None
-) -> tuple[Any, ...]:
-    """With `pulled_qhd`, the gradient of what the read answered, the gradients of query and weight instead."""
+    k: int, inner_qhd: Array, code_qhc: Array, parts: Parts, weight_qm: Array
+) -> tuple[tuple[Array, Array], Array]:
+    """Also the attention inside all chunks that were looked at, [M, R, C], for the gradient."""
+    rows = [_rows(inner_qhd), _rows(code_qhc), _weights(weight_qm, inner_qhd.shape[1])]
+    out = [jax.typeof(rows[0]), jax.typeof(rows[1])]
+    out += [out[1].update(shape=(weight_qm.shape[1], *out[1].shape))]
+    mixed_rd, seen_rc, within_mrc = _call(_unroll_kernel, "recall_unroll", k, rows, parts, out)
+    return (_by_query(mixed_rd, inner_qhd), _by_query(seen_rc, inner_qhd)), within_mrc
+
+
+def _pull(
+    k: int, parts: Parts, weight_qm: Array, within_mrc: Array, pulled: tuple[Array, Array]
+) -> tuple[Array, Array, Array]:
+    """The gradients of queries, codes and weights."""
+    heads = pulled[0].shape[1]
+    rows = [*map(_rows, pulled), _weights(weight_qm, heads), within_mrc]
+    found = _call(_pull_kernel, "recall_pull", k, rows, parts, [jax.typeof(x_r) for x_r in rows[:3]])
+    gradient_qhd, gradient_qhc, weight_qhm = (_by_query(x_r, pulled[0]) for x_r in found)
+    # Chunks that nobody in a block of rows wants are not visited: what stands there was never written.
+    return gradient_qhd, gradient_qhc, jnp.where(weight_qm != 0, weight_qhm.sum(1), 0.0)
+
+
+def _rows(x_qhn: Array) -> Array:
+    """A row per query and head, and as many more as fill the last block."""
+    x_rn = x_qhn.reshape(-1, x_qhn.shape[-1])
+    return jnp.pad(x_rn, ((0, -len(x_rn) % ROWS), (0, 0)))
+
+
+def _weights(weight_qm: Array, heads: int) -> Array:
+    return _rows(jnp.broadcast_to(weight_qm[:, None], (len(weight_qm), heads, weight_qm.shape[1])))
+
+
+def _by_query(x_rn: Array, like_qhd: Array) -> Array:
+    queries, heads, _ = like_qhd.shape
+    return x_rn[: queries * heads].reshape(queries, heads, -1)
+
+
+def _call(kernel: Any, name: str, k: int, rows: Sequence[Array], parts: Parts, out: Sequence[Any]) -> Any:
+    """A kernel over blocks of rows, and over blocks of the columns of the first array that is read and written.
+
+    It sees the columns of queries and chunks in as many pieces as there are such blocks, its own first. The third array
+    has the weights.
+    """
     from jax.experimental import pallas as pl
 
-    queries, heads, width = inner_qhd.shape
-    slots, chunk, _ = content_mcd.shape
-    blocks = -(-queries * heads // ROWS)
+    (size, width), chunk, weight_rm = rows[0].shape, parts[0].shape[1], rows[2]
+    columns, blocks = min(COLUMNS, width), size // ROWS
+    pieces = width // columns
 
-    def fill(x_rd: Array) -> Array:
-        return jnp.pad(x_rd, ((0, blocks * ROWS - queries * heads), (0, 0)))
+    def block(x: Array) -> Any:
+        if x.ndim == 3:
+            return pl.BlockSpec((x.shape[0], ROWS, x.shape[2]), lambda b, n: (0, b, 0))
+        return pl.BlockSpec((ROWS, x.shape[1]), lambda b, n: (b, 0))
 
-    weight_rm = fill(jnp.repeat(weight_qm, heads, axis=0))
-    wanted_bm = (weight_rm.reshape(blocks, ROWS, slots) != 0).any(1)
-    chunk_bm = jnp.argsort(~wanted_bm, axis=-1, stable=True).astype(jnp.int32)
-    args = [fill(inner_qhd.reshape(-1, width)), content_mcd, weight_rm, chunk_bm, wanted_bm.sum(-1, dtype=jnp.int32)]
-    rows, weights = pl.BlockSpec((ROWS, width), lambda b: (b, 0)), pl.BlockSpec((ROWS, slots), lambda b: (b, 0))
-    ours = pl.BlockSpec((None, slots), lambda b: (b, 0))
-    specs = [rows, pl.BlockSpec((slots, chunk, width), lambda b: (0, 0, 0)), weights, ours]
-    specs += [pl.BlockSpec((1,), lambda b: (b,))]
-    options: dict[str, Any] = {"grid": (blocks,), "warps": WARPS, "stages": STAGES}
-    operations = 4 * queries * heads * width * chunk * k
-    if pulled_qhd is None:
-        options |= {"in_specs": specs, "out_specs": [rows], "out_shape": [jax.typeof(args[0])]}
-        found = call(_unroll_kernel, "recall_unroll", operations, **options)(*args)
-    else:
-        out = [jax.typeof(args[0]), jax.typeof(weight_rm)]
-        options |= {"in_specs": [*specs, rows], "out_specs": [rows, weights], "out_shape": out}
-        found = call(_pull_kernel, "recall_pull", operations, **options)(*args, fill(pulled_qhd.reshape(-1, width)))
-    used = [found_rd[: queries * heads].reshape(queries, heads, -1) for found_rd in found]
-    return tuple(used)
+    def piece(shape: tuple[int, ...], rows: Callable[[Any], tuple[Any, ...]], p: int) -> Any:
+        return pl.BlockSpec((*shape, columns), lambda b, n: (*rows(b), (n + p) % pieces))
 
-
-def _unroll_kernel(query: Any, content: Any, weight: Any, chunk: Any, count: Any, out: Any) -> None:
-    query_rd = query[...]
-
-    def add(n: Array, mixed_rd: Array) -> Array:
-        content_cd, weight_r = content[chunk[n]], weight[:, chunk[n]]
-        within_rc = _attention(query_rd, content_cd) * weight_r[:, None]
-        return mixed_rd + product(within_rc.astype(content_cd.dtype), content_cd)
-
-    out[...] = jax.lax.fori_loop(0, count[0], add, jnp.zeros(query_rd.shape, jnp.float32)).astype(out.dtype)
+    args = [rows[0]] * pieces + list(rows[1:])
+    specs = [piece((ROWS,), lambda b: (b,), p) for p in range(pieces)] + [block(x) for x in rows[1:]]
+    begin = 0
+    for content_mcd in parts:
+        slots = len(content_mcd)
+        wanted_bm = (weight_rm[:, begin : begin + slots].reshape(blocks, ROWS, slots) != 0).any(1)
+        order_bm = jnp.argsort(~wanted_bm, axis=-1, stable=True).astype(jnp.int32)
+        args += [order_bm, wanted_bm.sum(-1, dtype=jnp.int32), *[content_mcd] * pieces]
+        specs += [pl.BlockSpec((None, slots), lambda b, n: (b, 0)), pl.BlockSpec((1,), lambda b, n: (b,))]
+        specs += [piece((slots, chunk), lambda b: (0, 0), p) for p in range(pieces)]
+        begin += slots
+    return call(
+        partial(kernel, pieces),
+        name,
+        4 * size * width * chunk * k,
+        warps=WARPS,
+        stages=STAGES,
+        grid=(blocks, pieces),
+        in_specs=specs,
+        out_specs=[piece((ROWS,), lambda b: (b,), 0), *(block(x) for x in out[1:])],
+        out_shape=list(out),
+    )(*args)
 
 
-def _pull_kernel(
-    query: Any, content: Any, weight: Any, chunk: Any, count: Any, pulled: Any, query_out: Any, weight_out: Any
-) -> None:
-    query_rd, pulled_rd = query[...], pulled[...]
+def _visit(pieces: int, refs: Sequence[Any], add: Callable[..., Any], carry: Any) -> Any:
+    """`add` for all wanted chunks, in one part after the other; `refs` are what `_call` says of each."""
+    begin = 0
+    for n in range(0, len(refs), 2 + pieces):
+        chunk, count, *contents = refs[n : n + 2 + pieces]
 
-    def add(n: Array, gradient_rd: Array) -> Array:
-        content_cd, weight_r = content[chunk[n]], weight[:, chunk[n]]
-        within_rc = _attention(query_rd, content_cd)
-        pull_rc = within_rc * product(pulled_rd, content_cd.T)
+        def look(n: Array, carry: Any, chunk: Any = chunk, contents: Any = contents, begin: int = begin) -> Any:
+            return add([content[chunk[n]] for content in contents], begin + chunk[n], carry)
+
+        carry = jax.lax.fori_loop(0, count[0], look, carry)
+        begin += contents[0].shape[0]
+    return carry
+
+
+def _products(left_rn: Sequence[Array], content_cn: Sequence[Array]) -> Array:
+    """[R, C], of all pieces."""
+    return sum((product(*pair) for pair in zip(left_rn, (x.T for x in content_cn), strict=True)), jnp.float32(0))
+
+
+def _unroll_kernel(pieces: int, *refs: Any) -> None:
+    from jax.experimental import pallas as pl
+
+    query, (code, weight), refs = refs[:pieces], refs[pieces : pieces + 2], refs[pieces + 2 :]
+    query_rn, places, (out, seen, within) = [x[...] for x in query], refs[:-3], refs[-3:]
+    writes = pl.program_id(1) == 0
+
+    def add(content_cn: list[Array], chunk: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        mixed_rn, seen_rc = carry
+        logits_rc = _products(query_rn, content_cn) + wide(code[...])
+        exp_rc = jnp.exp(logits_rc - logits_rc.max(-1, keepdims=True))
+        within_rc = exp_rc / exp_rc.sum(-1, keepdims=True)
+
+        @pl.when(writes)
+        def _() -> None:
+            within[chunk] = within_rc.astype(within.dtype)
+
+        weighted_rc = (within_rc * weight[:, chunk][:, None]).astype(within.dtype)
+        return mixed_rn + product(weighted_rc, content_cn[0]), seen_rc + wide(weighted_rc)
+
+    nothing = jnp.zeros(out.shape, jnp.float32), jnp.zeros(seen.shape, jnp.float32)
+    mixed_rn, seen_rc = _visit(pieces, places, add, nothing)
+    out[...] = mixed_rn.astype(out.dtype)
+
+    @pl.when(writes)
+    def _() -> None:
+        seen[...] = seen_rc.astype(seen.dtype)
+
+
+def _pull_kernel(pieces: int, *refs: Any) -> None:
+    from jax.experimental import pallas as pl
+
+    pulled, (pulled_seen, weight, within), refs = refs[:pieces], refs[pieces : pieces + 3], refs[pieces + 3 :]
+    pulled_rn, places, (query_out, code_out, weight_out) = [x[...] for x in pulled], refs[:-3], refs[-3:]
+    writes = pl.program_id(1) == 0
+
+    def add(content_cn: list[Array], chunk: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        gradient_rn, code_rc = carry
+        within_rc = wide(within[chunk])
+        pull_rc = within_rc * (_products(pulled_rn, content_cn) + wide(pulled_seen[...]))
         pull_r = pull_rc.sum(-1)
-        weight_out[:, chunk[n]] = pull_r
-        logits_rc = weight_r[:, None] * (pull_rc - within_rc * pull_r[:, None])
-        return gradient_rd + product(logits_rc.astype(content_cd.dtype), content_cd)
 
-    gradient_rd = jax.lax.fori_loop(0, count[0], add, jnp.zeros(query_rd.shape, jnp.float32))
-    query_out[...] = gradient_rd.astype(query_out.dtype)
+        @pl.when(writes)
+        def _() -> None:
+            weight_out[:, chunk] = pull_r
+
+        logits_rc = weight[:, chunk][:, None] * (pull_rc - within_rc * pull_r[:, None])
+        return gradient_rn + product(logits_rc.astype(pulled_rn[0].dtype), content_cn[0]), code_rc + logits_rc
+
+    nothing = jnp.zeros(query_out.shape, jnp.float32), jnp.zeros(code_out.shape, jnp.float32)
+    gradient_rn, code_rc = _visit(pieces, places, add, nothing)
+    query_out[...] = gradient_rn.astype(query_out.dtype)
+
+    @pl.when(writes)
+    def _() -> None:
+        code_out[...] = code_rc.astype(code_out.dtype)
 
 
-Kept = tuple[Array, Array, Array]
+Kept = tuple[Parts, Array, Array]
 
 
-def _unroll_forward(k: int, *args: Array) -> tuple[Array, Kept]:
-    inner_qhd, content_mcd, weight_qm = args
-    return _unroll(k, *args)[0], (inner_qhd, content_mcd, weight_qm)
+def _unroll_forward(k: int, *args: Any) -> tuple[Any, Kept]:
+    *_, parts, weight_qm = args
+    found, within_mrc = _unroll(k, *args)
+    return found, (parts, weight_qm, within_mrc)
 
 
-def _unroll_backward(k: int, kept: Kept, pulled_qhd: Array) -> tuple[Array, None, Array]:
-    inner_qhd, _, weight_qm = kept
-    gradient_qhd, weight_qhm = _unroll(k, *kept, pulled_qhd.astype(inner_qhd.dtype))
-    # Chunks that nobody in a block of rows wants are not visited: what stands there was never written.
-    return gradient_qhd, None, jnp.where(weight_qm != 0, weight_qhm.sum(1), 0.0)
+def _unroll_backward(k: int, kept: Kept, pulled: tuple[Array, Array]) -> tuple[Any, ...]:
+    gradient_qhd, gradient_qhc, gradient_qm = _pull(k, *kept, pulled)
+    return gradient_qhd, gradient_qhc, (None,) * len(kept[0]), gradient_qm
 
 
 unroll.defvjp(_unroll_forward, _unroll_backward)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from . import checks, kernel, kernel_unroll
 from .layers import init_linear, linear, sinusoids, softmax, spread
@@ -87,7 +88,7 @@ def read(
     one = partial(read_chunks, k=k, heads=heads, positions=positions, order=order, form=form)
     for _ in queries.shape[:-2]:
         one = jax.vmap(one, in_axes=(None, 0, 0, 0, None if mask is None else 0))
-    output, recalled = one(params, queries, keys, contents, mask)  # what is not asked for, the compiler leaves out
+    output, recalled = one(params, queries, keys, (contents,), mask)  # what is not asked for, the compiler leaves out
     return (output, recalled) if recall else output
 
 
@@ -101,7 +102,7 @@ def read_chunks(
     params: Params,
     query_qe: Array,
     key_md: Array,
-    content_mcd: Array,
+    parts: kernel_unroll.Parts,
     mask_qm: Array | None,
     *,
     k: int,
@@ -110,37 +111,36 @@ def read_chunks(
     order: str,
     form: str,
 ) -> tuple[Array, Recalled]:
-    """`read` without the checks, for one environment."""
-    key_md, content_mcd = (jax.lax.stop_gradient(x).astype(query_qe.dtype) for x in (key_md, content_mcd))
-    fused = form == "auto" and kernel.suits(content_mcd.shape[1], content_mcd.shape[2], query_qe.dtype)
-    if form == "auto":
-        form = choose_form(query_qe.shape[0], key_md.shape[0], k)
+    """`read` without the checks, for one environment, from chunks that may lie in several places."""
+    key_md, *rest = (jax.lax.stop_gradient(x).astype(query_qe.dtype) for x in (key_md, *parts))
+    parts, (chunk, width) = tuple(rest), rest[0].shape[1:]
+    fused = form == "auto" and kernel.suits(chunk, width, query_qe.dtype)
+    form = choose_form(query_qe.shape[0], key_md.shape[0], k) if form == "auto" else form
     logits_qm = relevance_logits(params, query_qe, key_md, mask_qm)
-    code_cd = chunk_positions(*content_mcd.shape[1:]) if positions else None
+    code_cd = position_code(chunk, width, positions, query_qe.dtype)
     if form == "dense":
-        content_mcd = add_positions(content_mcd, code_cd)
-        return attend_dense(params, query_qe, logits_qm, content_mcd, k=k, heads=heads, order=order, fused=fused)
+        return attend_dense(params, query_qe, logits_qm, parts, code_cd, k=k, heads=heads, order=order, fused=fused)
+    content_mcd = jnp.concatenate(parts)
 
     def fetch(chunk_qk: Array) -> Array:
-        return add_positions(content_mcd[chunk_qk], code_cd)
+        fetched = content_mcd[chunk_qk]
+        return fetched + spread(code_cd, fetched)
 
     return attend_gathered(params, query_qe, logits_qm, fetch, k=k, heads=heads, order=order)
 
 
-def chunk_positions(chunk: int, width: int) -> Array:
-    """The position code of a chunk's steps [C, D]; the newest has position 0."""
-    return sinusoids(range(chunk - 1, -1, -1), width)
-
-
-def add_positions(content: Array, code_cd: Array | None) -> Array:
-    return content if code_cd is None else content + spread(code_cd, content)
+def position_code(chunk: int, width: int, positions: bool, dtype: DTypeLike) -> Array:
+    """What is added to the steps of a chunk [C, D], the newest at position 0; nothing without `positions`."""
+    code_cd = sinusoids(range(chunk - 1, -1, -1), width) if positions else jnp.zeros((chunk, width))
+    return code_cd.astype(dtype)
 
 
 def attend_dense(
     params: Params,
     query_qe: Array,
     logits_qm: Array,
-    content_mcd: Array,
+    parts: kernel_unroll.Parts,
+    code_cd: Array,
     *,
     k: int,
     heads: int,
@@ -148,15 +148,16 @@ def attend_dense(
     fused: bool = False,
 ) -> tuple[Array, Recalled]:
     """All queries inside all chunks; those outside the top k are weighted zero, and not even looked at if `fused`."""
-    inner_qhd = inner_queries(params, own_queries(params, query_qe, heads))
-    weight_qm = top_weights(logits_qm, k, order)
-    mixed_qhd = (partial(kernel_unroll.unroll, k) if fused else kernel_unroll.plain_unroll)(
-        inner_qhd, content_mcd, weight_qm
-    )
-    within_qhmc = softmax(jnp.einsum("qhd,mcd->qhmc", inner_qhd, content_mcd))  # for those who ask
-    chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
+    key_chs, value_chs = code_keys_values(params, code_cd, heads)
+    query_qhs = own_queries(params, query_qe, heads)
+    inner_qhd, code_qhc = inner_queries(params, query_qhs), jnp.einsum("qhs,chs->qhc", query_qhs, key_chs)
+    weight_qm, (chunk_qk, weight_qk) = top_weights(logits_qm, k, order), top_chunks(logits_qm, k, order)
+    unroll = partial(kernel_unroll.unroll, k) if fused else kernel_unroll.plain_unroll
+    mixed_qhd, seen_qhc = unroll(inner_qhd, code_qhc, parts, weight_qm)
+    within_qhmc = kernel_unroll.plain_within(inner_qhd, code_qhc, jnp.concatenate(parts))  # for those who ask
     within_qkhc = jax.vmap(lambda within_hmc, chunk_k: within_hmc[:, chunk_k])(within_qhmc, chunk_qk).swapaxes(1, 2)
-    return outer_answers(params, mixed_qhd, weight_qm), Recalled(chunk_qk, weight_qk, within_qkhc)
+    answer_qs = outer_answers(params, mixed_qhd, weight_qm, jnp.einsum("qhc,chs->qhs", seen_qhc, value_chs))
+    return answer_qs, Recalled(chunk_qk, weight_qk, within_qkhc)
 
 
 def attend_gathered(

@@ -14,60 +14,97 @@ CHUNK, WIDTH = 16, 32
 
 
 def recalled(seed, queries=20, heads=4, slots=6, k=3, dtype="float32"):
-    """Queries, chunks, and what becomes of their weights: as in an episode, later queries may recall more of them."""
-    keys = jax.random.split(jax.random.key(seed), 3)
+    """Queries, chunks in two places, and what becomes of their weights: later queries may recall more of them."""
+    keys = jax.random.split(jax.random.key(seed), 4)
     inner_qhd = jax.random.normal(keys[0], (queries, heads, WIDTH)).astype(dtype)
+    code_qhc = jax.random.normal(keys[3], (queries, heads, CHUNK)).astype(dtype)
     content_mcd = jax.random.normal(keys[1], (slots, CHUNK, WIDTH)).astype(dtype)
     there_qm = jnp.arange(slots)[None, :] * 4 <= jnp.arange(queries)[:, None]
     logits_qm = jnp.where(there_qm, 2 * jax.random.normal(keys[2], (queries, slots)), window.MASKED)
-    return inner_qhd, content_mcd, logits_qm, lambda logits_qm: top_weights(logits_qm, k, "top_k_then_softmax")
+    parts = content_mcd[:4], content_mcd[4:]
+    return (inner_qhd, code_qhc, parts, logits_qm), lambda logits_qm: top_weights(logits_qm, k, "top_k_then_softmax")
 
 
 fused, plain = partial(kernel_unroll.unroll, 3), kernel_unroll.plain_unroll
 
 
-def gradients(form, inner_qhd, content_mcd, logits_qm, weigh):
-    def total(inner_qhd, logits_qm):
-        return jnp.square(form(inner_qhd, content_mcd, weigh(logits_qm)).astype(jnp.float32)).sum()
+def gradients(form, inner_qhd, code_qhc, parts, logits_qm, weigh):
+    def total(inner_qhd, code_qhc, logits_qm):
+        found = form(inner_qhd, code_qhc, parts, weigh(logits_qm))
+        return sum(jnp.square(x.astype(jnp.float32)).sum() for x in found)
 
-    return jax.grad(total, (0, 1))(inner_qhd, logits_qm)
+    return jax.grad(total, (0, 1, 2))(inner_qhd, code_qhc, logits_qm)
+
+
+def close(found, expected, rtol, atol):
+    jax.tree.map(
+        lambda one, two: np.testing.assert_allclose(one, two, rtol=rtol, atol=atol * (1 + np.abs(two).max())),
+        found,
+        expected,
+    )
 
 
 # Rows that fill a block, that need several, that leave one half empty, and heads that lie in two blocks.
 @pytest.mark.parametrize(("queries", "heads"), [pytest.param(32, 8, marks=pytest.mark.slow), (5, 4), (43, 3)])
 def test_answers_and_gradients_equal_those_of_the_plain_form(queries, heads):
-    inner_qhd, content_mcd, logits_qm, weigh = recalled(queries, queries, heads)
-    args = inner_qhd, content_mcd, weigh(logits_qm)
-    np.testing.assert_allclose(fused(*args), plain(*args), rtol=1e-4, atol=1e-5)
-    case = inner_qhd, content_mcd, logits_qm, weigh
-    for found, expected in zip(gradients(fused, *case), gradients(plain, *case), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max() + 1e-6)
+    case, weigh = recalled(queries, queries, heads)
+    args = *case[:3], weigh(case[3])
+    close(fused(*args), plain(*args), rtol=1e-4, atol=1e-5)
+    close(gradients(fused, *case, weigh), gradients(plain, *case, weigh), rtol=1e-3, atol=1e-4)
+
+
+def test_a_wide_answer_is_added_up_in_pieces(monkeypatch):
+    """By several programs, of which each has all of the query and one writes what they have in common."""
+    monkeypatch.setattr(kernel_unroll, "COLUMNS", WIDTH // 2)
+    case, weigh = recalled(1)
+    args = *case[:3], weigh(case[3])
+    close(fused(*args), plain(*args), rtol=1e-4, atol=1e-5)
+    close(gradients(fused, *case, weigh), gradients(plain, *case, weigh), rtol=1e-3, atol=1e-4)
+
+
+def test_it_does_not_matter_where_chunks_lie():
+    (inner_qhd, code_qhc, parts, logits_qm), weigh = recalled(2)
+    one = fused(inner_qhd, code_qhc, (jnp.concatenate(parts),), weigh(logits_qm))
+    close(fused(inner_qhd, code_qhc, parts, weigh(logits_qm)), one, rtol=1e-5, atol=1e-6)
+
+
+def test_the_code_counts_as_if_it_were_added_to_the_rows():
+    """Queries meet it as they meet rows, and what they see of it is as much as they see of its rows."""
+    (inner_qhd, _, parts, logits_qm), weigh = recalled(5)
+    code_cd = jax.random.normal(jax.random.key(9), (CHUNK, WIDTH))
+    code_qhc, nothing_qhc = jnp.einsum("qhd,cd->qhc", inner_qhd, code_cd), jnp.zeros((*inner_qhd.shape[:2], CHUNK))
+    mixed_qhd, seen_qhc = fused(inner_qhd, code_qhc, parts, weigh(logits_qm))
+    coded = tuple(content_mcd + code_cd[None] for content_mcd in parts)
+    expected_qhd, _ = plain(inner_qhd, nothing_qhc, coded, weigh(logits_qm))
+    close(mixed_qhd + jnp.einsum("qhc,cd->qhd", seen_qhc, code_cd), expected_qhd, rtol=1e-4, atol=1e-5)
 
 
 def test_chunks_without_a_weight_are_not_looked_at():
     """Not even if there is nothing sensible in them: a ring's rows are never cleared."""
-    inner_qhd, content_mcd, logits_qm, weigh = recalled(3)
+    (inner_qhd, code_qhc, parts, logits_qm), weigh = recalled(3)
     weight_qm = weigh(jnp.where(jnp.arange(6)[None] == 2, window.MASKED, logits_qm))
-    spoilt_mcd = content_mcd.at[2].set(jnp.nan)
-    expected = plain(inner_qhd, content_mcd, weight_qm)
-    found, pull = jax.vjp(lambda *args: fused(args[0], spoilt_mcd, args[1]), inner_qhd, weight_qm)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    assert all(np.isfinite(leaf).all() for leaf in pull(jnp.ones_like(found)))
+    spoilt = parts[0].at[2].set(jnp.nan), parts[1]
+    expected = plain(inner_qhd, code_qhc, parts, weight_qm)
+    found, pull = jax.vjp(lambda *args: fused(*args[:2], spoilt, args[2]), inner_qhd, code_qhc, weight_qm)
+    close(found, expected, rtol=1e-4, atol=1e-5)
+    assert all(np.isfinite(leaf).all() for leaf in pull(jax.tree.map(jnp.ones_like, found)))
 
 
 def test_no_gradient_goes_into_what_is_stored():
-    inner_qhd, content_mcd, logits_qm, weigh = recalled(4)
-    gradient = jax.grad(lambda content_mcd: fused(inner_qhd, content_mcd, weigh(logits_qm)).sum())(content_mcd)
-    assert not gradient.any()
+    (inner_qhd, code_qhc, parts, logits_qm), weigh = recalled(4)
+    gradient = jax.grad(lambda parts: fused(inner_qhd, code_qhc, parts, weigh(logits_qm))[0].sum())(parts)
+    assert not any(leaf.any() for leaf in gradient)
 
 
 def test_in_bfloat16_it_is_no_further_from_float32_than_the_plain_form():
     for seed in range(2):
-        case = recalled(seed, dtype="bfloat16")
-        inner_qhd, content_mcd, logits_qm, weigh = case
-        exact = gradients(plain, inner_qhd.astype("float32"), content_mcd.astype("float32"), logits_qm, weigh)
+        case, weigh = recalled(seed, dtype="bfloat16")
+        exact = gradients(plain, *jax.tree.map(lambda leaf: leaf.astype("float32"), case), weigh)
         off = [
-            [np.linalg.norm(np.float64(one) - two) for one, two in zip(gradients(form, *case), exact, strict=True)]
+            [
+                np.linalg.norm(np.float64(one) - two)
+                for one, two in zip(gradients(form, *case, weigh), exact, strict=True)
+            ]
             for form in (fused, plain)
         ]
         assert (np.array(off[0]) < 1.3 * np.array(off[1])).all()
@@ -75,11 +112,10 @@ def test_in_bfloat16_it_is_no_further_from_float32_than_the_plain_form():
 
 
 def test_learning_from_many_environments_is_one_call():
-    *case, weigh = recalled(6)
-    two = [jnp.stack([leaf, 0.5 * leaf]) for leaf in case]
+    case, weigh = recalled(6)
+    two = jax.tree.map(lambda leaf: jnp.stack([leaf, 0.5 * leaf]), case)
 
     def of(form):
-        return jax.vmap(lambda inner, content, logits: gradients(form, inner, content, logits, weigh))
+        return jax.vmap(lambda *case: gradients(form, *case, weigh))
 
-    found, expected = jax.jit(of(fused))(*two), of(plain)(*two)
-    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3), found, expected)
+    close(jax.jit(of(fused))(*two), of(plain)(*two), rtol=1e-3, atol=1e-3)

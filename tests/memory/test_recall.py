@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hcam.memory import choose_form, init_read, read
-from hcam.memory.recall import chunk_positions
+from hcam.memory.recall import position_code
 from tests.memory import oracle
 from tests.memory.cases import assert_same, noisy
 
@@ -149,7 +149,7 @@ def test_positions_inside_a_chunk():
         [0.841471, 0.099833, 0.010000, 0.001000, 0.540302, 0.995004, 0.999950, 1.000000],
         [0, 0, 0, 0, 1, 1, 1, 1],
     ]
-    np.testing.assert_allclose(chunk_positions(4, 8), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(position_code(4, 8, True, "float32"), expected, rtol=0, atol=1e-6)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

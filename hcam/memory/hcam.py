@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from . import checks, kernel, kernel_step, ring, stack
-from .layers import init_norm, layer_norm, spread, wide
+from .layers import apart, init_norm, layer_norm, spread, wide
 from .recall import (
     FORMS,
     Recalled,
@@ -270,8 +270,8 @@ def _recall_fused(
     """The same by a kernel, which looks at rows as they are: the position code enters as keys and values of its own."""
     key_chs, value_chs = code_keys_values(params, _code(config, row_rd.dtype), config.heads)
     query_qhs = own_queries(params, query_qd, config.heads)
-    inner_hd, code_hc = inner_queries(params, query_qhs)[0], wide(jnp.einsum("hs,chs->hc", query_qhs[0], key_chs))
-    mixed_hd, seen_hc = kernel_step.recall(inner_hd, code_hc, row_rd, begin_k, weight_qk[0], count)
+    inner_hd, code_qhc = inner_queries(params, query_qhs)[0], jnp.einsum("qhs,chs->qhc", apart(query_qhs), key_chs)
+    mixed_hd, seen_hc = kernel_step.recall(inner_hd, wide(code_qhc[0]), row_rd, begin_k, weight_qk[0], count)
     return outer_answers(params, mixed_hd[None], weight_qk, jnp.einsum("hc,chs->hs", seen_hc, value_chs)[None])
 
 

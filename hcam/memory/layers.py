@@ -21,6 +21,13 @@ def spread(small: Array, like: Array) -> Array:
     return jnp.broadcast_to(small.astype(like.dtype), like.shape)
 
 
+def apart(x: Array) -> Array:
+    """The same, but not to XLA, which makes one product of two that share a factor, and copies both out of it."""
+    barrier: Any = jax.lax.optimization_barrier
+    same: Array = barrier(x)
+    return same
+
+
 @jax.custom_jvp
 def softmax(logits: Array) -> Array:
     """Softmax over the last axis, taken in float32 and kept in the dtype of `logits`, for the gradient as well."""

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from . import checks, kernel, kernel_unroll
-from .layers import init_linear, linear, sinusoids, softmax, spread
+from .layers import apart, init_linear, linear, sinusoids, softmax, spread
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
 from .types import Array, Params
 from .window import split_heads, weights_by_head
@@ -150,7 +150,7 @@ def attend_dense(
     """All queries inside all chunks; those outside the top k are weighted zero, and not even looked at if `fused`."""
     key_chs, value_chs = code_keys_values(params, code_cd, heads)
     query_qhs = own_queries(params, query_qe, heads)
-    inner_qhd, code_qhc = inner_queries(params, query_qhs), jnp.einsum("qhs,chs->qhc", query_qhs, key_chs)
+    inner_qhd, code_qhc = inner_queries(params, query_qhs), jnp.einsum("qhs,chs->qhc", apart(query_qhs), key_chs)
     weight_qm, (chunk_qk, weight_qk) = top_weights(logits_qm, k, order), top_chunks(logits_qm, k, order)
     unroll = partial(kernel_unroll.unroll, k) if fused else kernel_unroll.plain_unroll
     mixed_qhd, seen_qhc = unroll(inner_qhd, code_qhc, parts, weight_qm)
@@ -211,7 +211,7 @@ def outer_answers(params: Params, mixed_qhd: Array, weight: Array, more_qhs: Arr
     """
     heads, dtype = mixed_qhd.shape[1], mixed_qhd.dtype
     value_qhs = jnp.einsum("qhd,dhs->qhs", mixed_qhd, weights_by_head(params["value"], heads, dtype))
-    value_qhs = value_qhs if more_qhs is None else value_qhs + more_qhs
+    value_qhs = value_qhs if more_qhs is None else value_qhs + apart(more_qhs)
     total_q1 = weight.sum(-1, keepdims=True).astype(dtype)
     value_qs = value_qhs.reshape(len(mixed_qhd), -1)
     value_qs += spread(params["value"]["b"], value_qs) * total_q1

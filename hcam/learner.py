@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 
-from hcam import loss, rollout
+from hcam import curriculum, loss, rollout
 from hcam.agent import Agent
 from hcam.envs.environment import Environment
 from hcam.envs.environment import Params as Level
@@ -28,11 +28,13 @@ class LearnerConfig:
     unroll: int = 64  # "training unroll length", same table
     minibatches: int = 1  # gradient steps per unroll, each on its share of the environments; V-trace corrects the drift
     epochs: int = 1  # how often each unroll is learned from
+    curriculum: bool = False  # levels share the steps by how uncertain their outcome is; else each has as many episodes
 
     def __post_init__(self) -> None:
         checks.positive(
             environments=self.environments, unroll=self.unroll, minibatches=self.minibatches, epochs=self.epochs
         )
+        checks.switch(curriculum=self.curriculum)
         if self.environments % self.minibatches:
             raise ValueError(
                 f"{self.environments} environments cannot be shared out evenly among {self.minibatches} minibatches."
@@ -50,6 +52,7 @@ class TrainState(NamedTuple):
     params: Params
     optimiser: Any
     lives_b: Life
+    record: curriculum.Record
     key: Array  # the run's one key; update u uses fold_in(key, u)
     updates: Array  # int32, unrolls so far
 
@@ -68,13 +71,15 @@ class Learner(NamedTuple):
         params = self.agent.init_params(key_params)
         begin = partial(rollout.begin, self.agent, self.env, params=self.level)
         lives_b = jax.vmap(begin)(jax.random.split(key_env, self.config.environments))
-        return TrainState(params, self.optimiser.init(ravel_pytree(params)[0]), lives_b, key_run, jnp.int32(0))
+        record, optimiser = curriculum.begin(self.levels), self.optimiser.init(ravel_pytree(params)[0])
+        return TrainState(params, optimiser, lives_b, record, key_run, jnp.int32(0))
 
     def update(self, state: TrainState) -> tuple[TrainState, Seen]:
         lives_b, batch = self.act(state)
         params, optimiser, learned = self.learn(state, batch)
-        state = TrainState(params, optimiser, lives_b, state.key, state.updates + 1)
-        return state, Seen(learned, count(batch.steps_tb.episode, self.levels))
+        tally = count(batch.steps_tb.episode, self.levels)
+        record = curriculum.note(state.record, tally)
+        return TrainState(params, optimiser, lives_b, record, state.key, state.updates + 1), Seen(learned, tally)
 
     @jax.named_scope("acting")
     def act(self, state: TrainState) -> tuple[Life, "Batch"]:
@@ -82,7 +87,8 @@ class Learner(NamedTuple):
         key = jax.random.fold_in(state.key, state.updates)
         weights = in_dtype(state.params, self.agent.config.dtype)  # once, not at every step
         memory_b, lives_b = set_aside(state.lives_b, state.updates)
-        lives_b, steps_tb = rollout.rollout(self.agent, self.env, weights, self.level, key, lives_b, self.config.unroll)
+        level = curriculum.choose(self.level, state.record) if self.config.curriculum else self.level
+        lives_b, steps_tb = rollout.rollout(self.agent, self.env, weights, level, key, lives_b, self.config.unroll)
         return lives_b, Batch(memory_b, steps_tb, rollout.expected(self.agent, weights, lives_b))
 
     @jax.named_scope("learning")

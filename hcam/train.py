@@ -27,10 +27,13 @@ def make_learner(config: Config) -> Learner:
     if unroll % every:
         raise ValueError(f"reconstruct_every is {every}, which does not divide an unroll of {unroll} steps evenly.")
     env = config.task.make()
+    level = config.task.params(env)
+    if config.learner.curriculum and not hasattr(level, "weight_l"):
+        raise ValueError(f"a curriculum chooses among levels, which {config.task.task} does not mix: leave it out.")
     return Learner(
         agent=agent.make(config.agent, env),
         env=env,
-        level=config.task.params(env),
+        level=level,
         levels=len(config.task.names(env)),
         optimiser=optimiser.make(config.optimiser, config.updates * config.learner.gradient_steps),
         config=config.learner,

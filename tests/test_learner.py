@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam import agent, envs, optimiser
+from hcam import agent, curriculum, envs, optimiser
 from hcam.agent import AgentConfig, Inputs, MemoryConfig
 from hcam.heads import HeadsConfig
 from hcam.learner import Batch, Learner, LearnerConfig, share_of
@@ -60,6 +60,14 @@ SLOW = [pytest.param(memory, marks=pytest.mark.slow) for memory in ("trxl", "lst
 def test_every_memory_learns_to_recall(memory):
     """The best there is: 1. Without memory: 1/4."""
     assert success(recalling(memory)[1]) > 0.97
+
+
+def test_it_notes_how_episodes_went():
+    """The older the less they count."""
+    state, seen = recalling("hcam")
+    faded_u = curriculum.DECAY ** np.arange(600)[::-1]
+    for name, noted_l in state.record._asdict().items():
+        np.testing.assert_allclose(noted_l, faded_u @ np.asarray(getattr(seen.tally, name)), rtol=1e-4)
 
 
 @pytest.mark.slow

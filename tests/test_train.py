@@ -21,7 +21,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from rich.console import Console
 from safetensors import safe_open
 
-from hcam import checkpoint
+from hcam import checkpoint, curriculum
 from hcam import train as loop
 from hcam.cli.train import parse
 from hcam.config import Config, to_json
@@ -109,7 +109,7 @@ def last_of(folder: Path) -> dict[str, np.ndarray]:
 def assert_same_bits(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
     assert list(one) == list(other)
     kinds = {name.split("/")[0] for name in one}
-    assert kinds == {"params", "optimiser", "lives_b", "key", "updates"}
+    assert kinds == {"params", "optimiser", "lives_b", "record", "key", "updates"}
     assert [name for name in one if one[name].tobytes() != other[name].tobytes()] == []
 
 
@@ -257,7 +257,8 @@ class Idle(NamedTuple):
     def init(self, key: jax.Array) -> TrainState:
         params = {"w": jax.random.uniform(key, (2,))}
         lives_b: Any = {"x": jnp.zeros(3)}
-        return TrainState(params, {"m": jnp.zeros(2)}, lives_b, jax.random.key(7), jnp.int32(0))
+        record = curriculum.begin(1)
+        return TrainState(params, {"m": jnp.zeros(2)}, lives_b, record, jax.random.key(7), jnp.int32(0))
 
     def update(self, state: TrainState) -> tuple[TrainState, Seen]:
         done = state.updates + 1

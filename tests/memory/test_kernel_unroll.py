@@ -28,12 +28,14 @@ def recalled(seed, queries=20, heads=4, slots=6, k=3, dtype="float32"):
 fused, plain = partial(kernel_unroll.unroll, 3), kernel_unroll.plain_unroll
 
 
-def gradients(form, inner_qhd, code_qhc, parts, logits_qm, weigh):
+def gradients(form, case, weigh):
+    *_, parts, logits_qm = case
+
     def total(inner_qhd, code_qhc, logits_qm):
         found = form(inner_qhd, code_qhc, parts, weigh(logits_qm))
         return sum(jnp.square(x.astype(jnp.float32)).sum() for x in found)
 
-    return jax.grad(total, (0, 1, 2))(inner_qhd, code_qhc, logits_qm)
+    return jax.grad(total, (0, 1, 2))(*case[:2], logits_qm)
 
 
 def close(found, expected, rtol, atol):
@@ -50,7 +52,7 @@ def test_answers_and_gradients_equal_those_of_the_plain_form(queries, heads):
     case, weigh = recalled(queries, queries, heads)
     args = *case[:3], weigh(case[3])
     close(fused(*args), plain(*args), rtol=1e-4, atol=1e-5)
-    close(gradients(fused, *case, weigh), gradients(plain, *case, weigh), rtol=1e-3, atol=1e-4)
+    close(gradients(fused, case, weigh), gradients(plain, case, weigh), rtol=1e-3, atol=1e-4)
 
 
 def test_a_wide_answer_is_added_up_in_pieces(monkeypatch):
@@ -59,7 +61,7 @@ def test_a_wide_answer_is_added_up_in_pieces(monkeypatch):
     case, weigh = recalled(1)
     args = *case[:3], weigh(case[3])
     close(fused(*args), plain(*args), rtol=1e-4, atol=1e-5)
-    close(gradients(fused, *case, weigh), gradients(plain, *case, weigh), rtol=1e-3, atol=1e-4)
+    close(gradients(fused, case, weigh), gradients(plain, case, weigh), rtol=1e-3, atol=1e-4)
 
 
 def test_it_does_not_matter_where_chunks_lie():
@@ -99,11 +101,11 @@ def test_no_gradient_goes_into_what_is_stored():
 def test_in_bfloat16_it_is_no_further_from_float32_than_the_plain_form():
     for seed in range(2):
         case, weigh = recalled(seed, dtype="bfloat16")
-        exact = gradients(plain, *jax.tree.map(lambda leaf: leaf.astype("float32"), case), weigh)
+        exact = gradients(plain, jax.tree.map(lambda leaf: leaf.astype("float32"), case), weigh)
         off = [
             [
                 np.linalg.norm(np.float64(one) - two)
-                for one, two in zip(gradients(form, *case, weigh), exact, strict=True)
+                for one, two in zip(gradients(form, case, weigh), exact, strict=True)
             ]
             for form in (fused, plain)
         ]
@@ -116,6 +118,6 @@ def test_learning_from_many_environments_is_one_call():
     two = jax.tree.map(lambda leaf: jnp.stack([leaf, 0.5 * leaf]), case)
 
     def of(form):
-        return jax.vmap(lambda *case: gradients(form, *case, weigh))
+        return jax.vmap(lambda *case: gradients(form, case, weigh))
 
     close(jax.jit(of(fused))(*two), of(plain)(*two), rtol=1e-3, atol=1e-3)

@@ -74,20 +74,21 @@ class PlayedError(Exception):
     """Thrown with what a rollout was asked to play."""
 
 
-@pytest.mark.parametrize("wanted", [False, True])
-def test_a_learner_plays_what_is_chosen(monkeypatch, wanted):
+def test_a_learner_plays_what_is_chosen(monkeypatch):
+    """If there is to be a curriculum; else what it was given."""
+
     def throw(agent, env, weights, level, *rest):
         raise PlayedError(level)
 
     monkeypatch.setattr(rollout, "rollout", throw)
     learner = make("ballet", ("2_delay16", "4_delay16"))
-    learner = learner._replace(config=LearnerConfig(environments=1, curriculum=wanted))
-    record = played([1.0, 0.5], [60.0, 60.0])
-    with pytest.raises(PlayedError) as thrown:
-        learner.act(jax.jit(learner.init)(jax.random.key(0))._replace(record=record))
-    weight_l = thrown.value.args[0].weight_l
-    expected_l = curriculum.choose(learner.level, record).weight_l if wanted else learner.level.weight_l
-    np.testing.assert_array_equal(weight_l, expected_l)
+    learner = learner._replace(config=LearnerConfig(environments=1))
+    state = jax.jit(learner.init)(jax.random.key(0))._replace(record=played([1.0, 0.5], [60.0, 60.0]))
+    for wanted in (False, True):
+        with pytest.raises(PlayedError) as thrown:
+            learner._replace(config=LearnerConfig(environments=1, curriculum=wanted)).act(state)
+        expected = curriculum.choose(learner.level, state.record) if wanted else learner.level
+        np.testing.assert_array_equal(thrown.value.args[0].weight_l, expected.weight_l)
 
 
 def test_a_task_without_a_mixture_is_refused():

@@ -65,6 +65,7 @@ def test_refusals_are_one_sentence(run: Path, words: list[str], sentence: str, c
     assert not Path("new").exists()
 
 
+@pytest.mark.slow
 def test_the_quickstarts_agent_remembers(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     numbers = tmp_path / "numbers.json"
     assert main(["eval", "pretrained:quickstart", "--episodes", "32", "--out", str(numbers)]) == 0

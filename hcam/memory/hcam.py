@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from . import checks, kernel, kernel_step, ring, stack
-from .layers import apart, init_norm, layer_norm, spread, wide
+from .layers import init_norm, layer_norm, position_code, spread, wide
 from .recall import (
     FORMS,
     Recalled,
@@ -21,12 +21,10 @@ from .recall import (
     attend_dense,
     attend_gathered,
     code_keys_values,
+    coded_answers,
+    coded_queries,
     init_read,
-    inner_queries,
     keys_values,
-    outer_answers,
-    own_queries,
-    position_code,
     read_chunks,
 )
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
@@ -252,7 +250,11 @@ def _recall_step(
             # where nobody asks.
             begin_k = chunk_rows(config, number_m[recalled.chunk_qk[0]], row_rd.shape[0])[:, 0]
             count = jnp.minimum(mask_qm[0].sum(dtype=jnp.int32), k)
-            answer_qd = _recall_fused(config, params, stored_rd, query_qd, begin_k, recalled.weight_qk, count)
+            inner_qhd, code_qhc = coded_queries(params, query_qd, code_cd, heads)
+            mixed_hd, seen_hc = kernel_step.recall(
+                inner_qhd[0], wide(code_qhc[0]), stored_rd, begin_k, recalled.weight_qk[0], count
+            )
+            answer_qd = coded_answers(params, mixed_hd[None], recalled.weight_qk, seen_hc[None], code_cd)
         return answer_qd, recalled
 
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
@@ -262,17 +264,6 @@ def _recall_step(
     weight = top_weights(logits_qm, k, order) if dense else weight_qk
     answer_qd, within = attend_cached(params, query_qd, weight, key, value)
     return answer_qd, Recalled(chunk_qk, weight_qk, within[:, chunk_qk[0]] if dense else within)
-
-
-def _recall_fused(
-    config: HCAM, params: Params, row_rd: Array, query_qd: Array, begin_k: Array, weight_qk: Array, count: Array
-) -> Array:
-    """The same by a kernel, which looks at rows as they are: the position code enters as keys and values of its own."""
-    key_chs, value_chs = code_keys_values(params, _code(config, row_rd.dtype), config.heads)
-    query_qhs = own_queries(params, query_qd, config.heads)
-    inner_hd, code_qhc = inner_queries(params, query_qhs)[0], jnp.einsum("qhs,chs->qhc", apart(query_qhs), key_chs)
-    mixed_hd, seen_hc = kernel_step.recall(inner_hd, wide(code_qhc[0]), row_rd, begin_k, weight_qk[0], count)
-    return outer_answers(params, mixed_hd[None], weight_qk, jnp.einsum("hc,chs->hs", seen_hc, value_chs)[None])
 
 
 def _code(config: HCAM, dtype: DTypeLike) -> Array:

@@ -137,18 +137,28 @@ def _call(kernel: Any, name: str, k: int, rows: Sequence[Array], parts: Parts, o
     )(*args)
 
 
-def _visit(pieces: int, refs: Sequence[Any], add: Callable[..., Any], carry: Any) -> Any:
-    """`add` for all wanted chunks, in one part after the other; `refs` are what `_call` says of each."""
-    begin = 0
-    for n in range(0, len(refs), 2 + pieces):
-        chunk, count, *contents = refs[n : n + 2 + pieces]
+def _add_up(pieces: int, places: Sequence[Any], add: Callable[..., Any], own: Any, common: Any) -> None:
+    """Writes the sums over all wanted chunks, in one part after the other; `places` are what `_call` says of each.
 
-        def look(n: Array, carry: Any, chunk: Any = chunk, contents: Any = contents, begin: int = begin) -> Any:
-            return add([content[chunk[n]] for content in contents], begin + chunk[n], carry)
+    Every program has columns of its own of the first sum. The second they have in common, and the first one writes it.
+    """
+    from jax.experimental import pallas as pl
 
-        carry = jax.lax.fori_loop(0, count[0], look, carry)
+    sums, begin = (jnp.zeros(own.shape, jnp.float32), jnp.zeros(common.shape, jnp.float32)), 0
+    for n in range(0, len(places), 2 + pieces):
+        chunk, count, *contents = places[n : n + 2 + pieces]
+
+        def look(n: Array, sums: Any, chunk: Any = chunk, contents: Any = contents, begin: int = begin) -> Any:
+            found = add([content[chunk[n]] for content in contents], begin + chunk[n])
+            return tuple(total + one for total, one in zip(sums, found, strict=True))
+
+        sums = jax.lax.fori_loop(0, count[0], look, sums)
         begin += contents[0].shape[0]
-    return carry
+    own[...] = sums[0].astype(own.dtype)
+
+    @pl.when(pl.program_id(1) == 0)
+    def _() -> None:
+        common[...] = sums[1].astype(common.dtype)
 
 
 def _products(left_rn: Sequence[Array], content_cn: Sequence[Array]) -> Array:
@@ -163,8 +173,7 @@ def _unroll_kernel(pieces: int, *refs: Any) -> None:
     query_rn, places, (out, seen, within) = [x[...] for x in query], refs[:-3], refs[-3:]
     writes = pl.program_id(1) == 0
 
-    def add(content_cn: list[Array], chunk: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        mixed_rn, seen_rc = carry
+    def add(content_cn: list[Array], chunk: Array) -> tuple[Array, Array]:
         logits_rc = _products(query_rn, content_cn) + wide(code[...])
         exp_rc = jnp.exp(logits_rc - logits_rc.max(-1, keepdims=True))
         within_rc = exp_rc / exp_rc.sum(-1, keepdims=True)
@@ -174,15 +183,9 @@ def _unroll_kernel(pieces: int, *refs: Any) -> None:
             within[chunk] = within_rc.astype(within.dtype)
 
         weighted_rc = (within_rc * weight[:, chunk][:, None]).astype(within.dtype)
-        return mixed_rn + product(weighted_rc, content_cn[0]), seen_rc + wide(weighted_rc)
+        return product(weighted_rc, content_cn[0]), wide(weighted_rc)
 
-    nothing = jnp.zeros(out.shape, jnp.float32), jnp.zeros(seen.shape, jnp.float32)
-    mixed_rn, seen_rc = _visit(pieces, places, add, nothing)
-    out[...] = mixed_rn.astype(out.dtype)
-
-    @pl.when(writes)
-    def _() -> None:
-        seen[...] = seen_rc.astype(seen.dtype)
+    _add_up(pieces, places, add, out, seen)
 
 
 def _pull_kernel(pieces: int, *refs: Any) -> None:
@@ -192,8 +195,7 @@ def _pull_kernel(pieces: int, *refs: Any) -> None:
     pulled_rn, places, (query_out, code_out, weight_out) = [x[...] for x in pulled], refs[:-3], refs[-3:]
     writes = pl.program_id(1) == 0
 
-    def add(content_cn: list[Array], chunk: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        gradient_rn, code_rc = carry
+    def add(content_cn: list[Array], chunk: Array) -> tuple[Array, Array]:
         within_rc = wide(within[chunk])
         pull_rc = within_rc * (_products(pulled_rn, content_cn) + wide(pulled_seen[...]))
         pull_r = pull_rc.sum(-1)
@@ -203,15 +205,9 @@ def _pull_kernel(pieces: int, *refs: Any) -> None:
             weight_out[:, chunk] = pull_r
 
         logits_rc = weight[:, chunk][:, None] * (pull_rc - within_rc * pull_r[:, None])
-        return gradient_rn + product(logits_rc.astype(pulled_rn[0].dtype), content_cn[0]), code_rc + logits_rc
+        return product(logits_rc.astype(pulled_rn[0].dtype), content_cn[0]), logits_rc
 
-    nothing = jnp.zeros(query_out.shape, jnp.float32), jnp.zeros(code_out.shape, jnp.float32)
-    gradient_rn, code_rc = _visit(pieces, places, add, nothing)
-    query_out[...] = gradient_rn.astype(query_out.dtype)
-
-    @pl.when(writes)
-    def _() -> None:
-        code_out[...] = code_rc.astype(code_out.dtype)
+    _add_up(pieces, places, add, query_out, code_out)
 
 
 Kept = tuple[Parts, Array, Array]

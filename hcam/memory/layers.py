@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from .types import Array, Params
 
@@ -133,3 +134,9 @@ def sinusoids(position_p: Sequence[int], width: int) -> Array:
         frequency = 10000.0 ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
         angle = jnp.array(position_p, jnp.float32)[:, None] * frequency[None, :]
         return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1)
+
+
+def position_code(chunk: int, width: int, positions: bool, dtype: DTypeLike) -> Array:
+    """What is added to the steps of a chunk [C, D], the newest at position 0; nothing without `positions`."""
+    code_cd = sinusoids(range(chunk - 1, -1, -1), width) if positions else jnp.zeros((chunk, width))
+    return code_cd.astype(dtype)

@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 
 from . import checks, kernel, kernel_unroll
-from .layers import apart, init_linear, linear, sinusoids, softmax, spread
+from .layers import apart, init_linear, linear, position_code, softmax, spread
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
 from .types import Array, Params
 from .window import split_heads, weights_by_head
@@ -129,12 +128,6 @@ def read_chunks(
     return attend_gathered(params, query_qe, logits_qm, fetch, k=k, heads=heads, order=order)
 
 
-def position_code(chunk: int, width: int, positions: bool, dtype: DTypeLike) -> Array:
-    """What is added to the steps of a chunk [C, D], the newest at position 0; nothing without `positions`."""
-    code_cd = sinusoids(range(chunk - 1, -1, -1), width) if positions else jnp.zeros((chunk, width))
-    return code_cd.astype(dtype)
-
-
 def attend_dense(
     params: Params,
     query_qe: Array,
@@ -148,16 +141,13 @@ def attend_dense(
     fused: bool = False,
 ) -> tuple[Array, Recalled]:
     """All queries inside all chunks; those outside the top k are weighted zero, and not even looked at if `fused`."""
-    key_chs, value_chs = code_keys_values(params, code_cd, heads)
-    query_qhs = own_queries(params, query_qe, heads)
-    inner_qhd, code_qhc = inner_queries(params, query_qhs), jnp.einsum("qhs,chs->qhc", apart(query_qhs), key_chs)
+    inner_qhd, code_qhc = coded_queries(params, query_qe, code_cd, heads)
     weight_qm, (chunk_qk, weight_qk) = top_weights(logits_qm, k, order), top_chunks(logits_qm, k, order)
-    unroll = partial(kernel_unroll.unroll, k) if fused else kernel_unroll.plain_unroll
-    mixed_qhd, seen_qhc = unroll(inner_qhd, code_qhc, parts, weight_qm)
+    look = partial(kernel_unroll.unroll, k) if fused else kernel_unroll.plain_unroll
+    mixed_qhd, seen_qhc = look(inner_qhd, code_qhc, parts, weight_qm)
     within_qhmc = kernel_unroll.plain_within(inner_qhd, code_qhc, jnp.concatenate(parts))  # for those who ask
     within_qkhc = jax.vmap(lambda within_hmc, chunk_k: within_hmc[:, chunk_k])(within_qhmc, chunk_qk).swapaxes(1, 2)
-    answer_qs = outer_answers(params, mixed_qhd, weight_qm, jnp.einsum("qhc,chs->qhs", seen_qhc, value_chs))
-    return answer_qs, Recalled(chunk_qk, weight_qk, within_qkhc)
+    return coded_answers(params, mixed_qhd, weight_qm, seen_qhc, code_cd), Recalled(chunk_qk, weight_qk, within_qkhc)
 
 
 def attend_gathered(
@@ -209,20 +199,30 @@ def outer_answers(params: Params, mixed_qhd: Array, weight: Array, more_qhs: Arr
     `more_qhs` are values that were attended to besides. The biases come once per chunk, so they count as often as the
     relevances sum to.
     """
-    heads, dtype = mixed_qhd.shape[1], mixed_qhd.dtype
-    value_qhs = jnp.einsum("qhd,dhs->qhs", mixed_qhd, weights_by_head(params["value"], heads, dtype))
+    value_dhs = weights_by_head(params["value"], mixed_qhd.shape[1], mixed_qhd.dtype)
+    value_qhs = jnp.einsum("qhd,dhs->qhs", mixed_qhd, value_dhs)
     value_qhs = value_qhs if more_qhs is None else value_qhs + apart(more_qhs)
-    total_q1 = weight.sum(-1, keepdims=True).astype(dtype)
-    value_qs = value_qhs.reshape(len(mixed_qhd), -1)
+    total_q1, value_qs = weight.sum(-1, keepdims=True).astype(mixed_qhd.dtype), value_qhs.reshape(len(mixed_qhd), -1)
     value_qs += spread(params["value"]["b"], value_qs) * total_q1
     output_qs = linear({"w": params["out"]["w"]}, value_qs)
     return output_qs + spread(params["out"]["b"], output_qs) * total_q1
 
 
+def coded_queries(params: Params, query_qe: Array, code_cd: Array, heads: int) -> tuple[Array, Array]:
+    """`inner_queries`, and how well they fit a position code that is not added to what is stored: [Q, H, C]."""
+    query_qhs, (key_chs, _) = own_queries(params, query_qe, heads), code_keys_values(params, code_cd, heads)
+    return inner_queries(params, query_qhs), jnp.einsum("qhs,chs->qhc", apart(query_qhs), key_chs)
+
+
+def coded_answers(params: Params, mixed_qhd: Array, weight: Array, seen_qhc: Array, code_cd: Array) -> Array:
+    """`outer_answers`, with what was seen of the code."""
+    value_chs = code_keys_values(params, code_cd, mixed_qhd.shape[1])[1]
+    return outer_answers(params, mixed_qhd, weight, jnp.einsum("qhc,chs->qhs", seen_qhc, value_chs))
+
+
 def code_keys_values(params: Params, code_cd: Array, heads: int) -> tuple[Array, Array]:
     """What a position code adds to the keys and values of a chunk's steps, each [C, H, S/H]: no biases."""
-    key_chs, value_chs = (split_heads(linear({"w": params[name]["w"]}, code_cd), heads) for name in ("key", "value"))
-    return key_chs, value_chs
+    return keys_values({name: {"w": params[name]["w"]} for name in ("key", "value")}, code_cd, heads)
 
 
 def keys_values(params: Params, content: Array, heads: int) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hcam.memory import choose_form, init_read, read
-from hcam.memory.recall import position_code
+from hcam.memory.layers import position_code
 from tests.memory import oracle
 from tests.memory.cases import assert_same, noisy
 

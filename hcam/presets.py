@@ -82,7 +82,8 @@ def fast(task: str, memory: str) -> Config:
     """The paper's task and agent, half as wide, with a recipe for one GPU: many environments, many minibatches.
 
     18 chunks of 32 steps hold 576: Ballet's longest dances take 504, and only who dawdles after them forgets the first.
-    A short horizon suffices where the reward is a few steps away from the choice, and learns sooner (docs/training.md).
+    A horizon of a few steps suffices where the reward is that far from the choice, and the shorter it is the less chance
+    is credited to what was done while watching; levels are chosen by how uncertain their outcome is (docs/training.md).
     How many environments, minibatches and steps reconstructed there are is a matter of speed (docs/performance.md).
     """
     base = paper(task, memory)
@@ -91,10 +92,10 @@ def fast(task: str, memory: str) -> Config:
     return replace(
         base,
         agent=replace(base.agent, memory=sizes, heads=HeadsConfig(hidden=256)),
-        learner=LearnerConfig(environments=2048, unroll=64, minibatches=16),
-        loss=LossConfig(discount=0.9, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0, reconstruct_every=4),
+        learner=LearnerConfig(environments=2048, unroll=64, minibatches=16, curriculum=task == "ballet"),
+        loss=LossConfig(discount=0.7, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0, reconstruct_every=4),
         optimiser=OptimiserConfig(learning_rate=3e-4, schedule="linear", clip=0.3),
-        run=RunConfig(steps=430_000_000, save_every=300.0),
+        run=RunConfig(steps=400_000_000, save_every=300.0),
     )
 
 

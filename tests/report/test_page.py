@@ -47,13 +47,13 @@ def test_several_seeds_and_a_single_one(tmp_path):
     made(tmp_path, "trxl", 0, 0.5)
     text = text_of(tmp_path)
     cells = row(text, "HCAM")
-    assert cells[0] == "**HCAM**<br>3 seeds, 430 M steps, 40 to 60 minutes each, 119,444 to 179,167 steps/s"
+    assert cells[0] == "**HCAM**<br>3 seeds, 400 M steps, 40 to 60 minutes each, 111,111 to 166,667 steps/s"
     assert cells[1:] == ["**94.0** [90.0 to 98.0]"] * 6
     assert [row(text, f"seed {seed}")[1] for seed in range(3)] == [
         "90.0 (87.1 to 92.3)", "94.0 (91.6 to 95.8)", "98.0 (96.4 to 98.9)"
     ]  # fmt: skip
     cells = row(text, "Gated TransformerXL")
-    assert cells[0] == "**Gated TransformerXL**<br>single seed, 430 M steps, 40 minutes, 179,167 steps/s"
+    assert cells[0] == "**Gated TransformerXL**<br>single seed, 400 M steps, 40 minutes, 166,667 steps/s"
     assert cells[6] == "**50.0** (45.6 to 54.4)"
     assert row(text, "LSTM")[1:] == ["not run"] * 6
     assert row(text, "HCAM, as above")[1] == "**94.0** [90.0 to 98.0]"

@@ -58,7 +58,7 @@ def test_a_run_that_is_not_whole_is_unfinished_and_says_why(tmp_path):
     assert without(config_json="{").startswith("unfinished: config.json is damaged")
     assert without(metrics_jsonl="x\n{}\n").startswith("unfinished: metrics.jsonl is damaged")
     lines = whole["metrics.jsonl"].splitlines()
-    assert without(metrics_jsonl="\n".join(lines[:30])) == "unfinished: it is at 215 M of 430 M steps"
+    assert without(metrics_jsonl="\n".join(lines[:30])) == "unfinished: it is at 200 M of 400 M steps"
     assert str(tmp_path) not in without("metrics.jsonl")
     shutil.rmtree(folder)
     assert str(state(tmp_path)) == "not run"
@@ -71,7 +71,7 @@ def test_levels_that_are_missing_are_named(tmp_path):
     assert found.state == "done"
     assert found.lacking[-2:] == ("8_delay16", "8_delay48")
     assert "not evaluated on 4_delay16, " in str(found)
-    judge(folder / "eval-other-levels.json", {"8_delay16": 0.8, "8_delay48": 0.7}, steps=430_000_000)
+    judge(folder / "eval-other-levels.json", {"8_delay16": 0.8, "8_delay48": 0.7}, steps=400_000_000)
     assert state(tmp_path, "hcam-246").lacking == ("4_delay16", "6_delay16", "2_delay48", "4_delay48", "6_delay48")
 
 

@@ -82,18 +82,21 @@ def fast(task: str, memory: str) -> Config:
     """The paper's task and agent, half as wide, with a recipe for one GPU: many environments, many minibatches.
 
     18 chunks of 32 steps hold 576: Ballet's longest dances take 504, and only who dawdles after them forgets the first.
-    A horizon of a few steps suffices where the reward is that far from the choice, and the shorter it is the less chance
-    is credited to what was done while watching; levels are chosen by how uncertain their outcome is (docs/training.md).
+    In Ballet the reward is a few steps away from the choice: a horizon of as many suffices, and credits less chance to
+    what was done while watching. Its levels are chosen by how uncertain their outcome is (both: docs/training.md).
     How many environments, minibatches and steps reconstructed there are is a matter of speed (docs/performance.md).
     """
-    base = paper(task, memory)
-    slots = 576 // base.agent.memory.chunk if task == "ballet" else base.agent.memory.slots
+    base, ballet = paper(task, memory), task == "ballet"
+    slots = 576 // base.agent.memory.chunk if ballet else base.agent.memory.slots
     sizes = replace(base.agent.memory, width=256, slots=slots)
+    discount = 0.7 if ballet else 0.9
     return replace(
         base,
         agent=replace(base.agent, memory=sizes, heads=HeadsConfig(hidden=256)),
-        learner=LearnerConfig(environments=2048, unroll=64, minibatches=16, curriculum=task == "ballet"),
-        loss=LossConfig(discount=0.7, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0, reconstruct_every=4),
+        learner=LearnerConfig(environments=2048, unroll=64, minibatches=16, curriculum=ballet),
+        loss=LossConfig(
+            discount=discount, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0, reconstruct_every=4
+        ),
         optimiser=OptimiserConfig(learning_rate=3e-4, schedule="linear", clip=0.3),
         run=RunConfig(steps=400_000_000, save_every=300.0),
     )
@@ -123,9 +126,11 @@ def quickstart(task: str, memory: str) -> Config:
             heads=HeadsConfig(hidden=64),
         ),
         learner=LearnerConfig(environments=64, unroll=32, minibatches=4),
-        loss=LossConfig(discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0),
+        loss=LossConfig(
+            discount=0.7 if task == "ballet" else 0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0
+        ),
         optimiser=OptimiserConfig(learning_rate=1e-3, schedule="linear"),
-        run=RunConfig(steps=5_000_000, log_every=5.0, save_every=60.0),
+        run=RunConfig(steps=3_000_000, log_every=5.0, save_every=60.0),
     )
 
 

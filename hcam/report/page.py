@@ -31,7 +31,9 @@ READ = """## How to read it
   agents at 25 to 35 % with 8 dances and delay 48 (appendix "Results are robust to reviewer-suggested hyperparameter
   sweeps").
 * The settings are those of `--preset fast`: the paper's task and agent, narrower, with a recipe for one GPU
-  (`hcam/presets.py`). A single seed says little about how sure a result is; it is called so.
+  (`hcam/presets.py`), the same for every memory: also a curriculum, by which each plays most what it is least sure of
+  (`docs/training.md`). Evaluations play every level equally often. A single seed says little about how sure a result
+  is; it is called so.
 """
 
 REPRODUCE = """## Make one yourself

@@ -127,10 +127,10 @@ def quickstart(task: str, memory: str) -> Config:
         ),
         learner=LearnerConfig(environments=64, unroll=32, minibatches=4),
         loss=LossConfig(
-            discount=0.7 if task == "ballet" else 0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0
+            discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0
         ),
         optimiser=OptimiserConfig(learning_rate=1e-3, schedule="linear"),
-        run=RunConfig(steps=3_000_000, log_every=5.0, save_every=60.0),
+        run=RunConfig(steps=5_000_000, log_every=5.0, save_every=60.0),
     )
 
 

@@ -126,9 +126,7 @@ def quickstart(task: str, memory: str) -> Config:
             heads=HeadsConfig(hidden=64),
         ),
         learner=LearnerConfig(environments=64, unroll=32, minibatches=4),
-        loss=LossConfig(
-            discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0
-        ),
+        loss=LossConfig(discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0),
         optimiser=OptimiserConfig(learning_rate=1e-3, schedule="linear"),
         run=RunConfig(steps=5_000_000, log_every=5.0, save_every=60.0),
     )

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,3 +150,21 @@ def test_no_machine_paths():
         for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), start=1):
             problems += [f"{name_of(path)}:{number} holds {needle}" for needle in MACHINE_PATHS if needle in line]
     assert not problems, f"A path of one machine means nothing on another: write it relative.{listed(problems)}"
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_no_page_has_a_section_twice():
+    for page in pages():
+        headings = re.findall(r"^##+ .*$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert len(headings) == len(set(headings)), f"{name_of(page)} repeats a heading: {headings}"
+
+
+def test_pages_name_only_results_that_are_there():
+    """Besides the page of results itself, which also names the runs that nobody has made yet."""
+    for page in pages():
+        if page.name != "results.md":
+            for found in re.findall(r"results/[\w./*-]*[\w*]", page.read_text(encoding="utf-8")):
+                assert list(ROOT.glob(found)), f"{name_of(page)} names {found}"

@@ -28,7 +28,7 @@ class LearnerConfig:
     unroll: int = 64  # "training unroll length", same table
     minibatches: int = 1  # gradient steps per unroll, each on its share of the environments; V-trace corrects the drift
     epochs: int = 1  # how often each unroll is learned from
-    curriculum: bool = False  # levels share the steps by how uncertain their outcome is; else each has as many episodes
+    curriculum: bool = False  # levels share the steps by how uncertain their outcome is; else episodes, by weights
 
     def __post_init__(self) -> None:
         checks.positive(

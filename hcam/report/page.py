@@ -97,6 +97,7 @@ def page(root: Path, outcomes: Sequence[Outcome]) -> str:
         READ.format(episodes=_episodes(outcomes)),
         "## The memories\n\nAll learn the same mixture of six levels: 2, 4 or 8 dances, 16 or 48 frames of delay.\n",
         table(memory, PAPER_LEVELS),
+        said(memory),
         _picture(drawn, "images/ballet-memories.png", "8_delay48"),
         "## Trained on up to 6 dances, asked about 8\n",
         table(held_out, held_out[0].experiment.levels),
@@ -215,7 +216,8 @@ def _interval(run: Run, level: str) -> str:
 
 
 def said(outcomes: Sequence[Outcome]) -> str:
-    lines = [f"* **{outcome.experiment.title}**. {outcome.experiment.said}" for outcome in outcomes]
+    told = [outcome.experiment for outcome in outcomes if outcome.experiment.said]
+    lines = [f"* **{experiment.title}**. {experiment.said}" for experiment in told]
     return "The paper says:\n\n" + "\n".join(lines) + "\n"
 
 

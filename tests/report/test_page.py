@@ -41,6 +41,17 @@ def test_nothing_run_is_said_and_shown(tmp_path):
     assert "![" not in text
 
 
+def test_the_papers_words_stand_once_and_beside_its_numbers(tmp_path):
+    sections = text_of(tmp_path / "ballet").split("\n## ")
+    groups = {"memory": "The memories", "held out": "Trained on up to 6 dances", "variant": "Variants"}
+    for experiment in BALLET:
+        line = f"* **{experiment.title}**. {experiment.said}\n"
+        where = [section for section in sections if line in section]
+        assert len(where) == bool(experiment.said)
+        assert all(section.startswith(groups[experiment.group]) for section in where)
+        assert f"* **{experiment.title}**. \n" not in "".join(sections)
+
+
 def test_several_seeds_and_a_single_one(tmp_path):
     for seed, share in enumerate((0.9, 0.94, 0.98)):
         made(tmp_path, "hcam", seed, share, seconds=2400.0 + 600 * seed)

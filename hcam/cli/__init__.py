@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import tyro
@@ -33,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if command in (train.train, bench.bench_train):  # their options depend on the preset that is among them
             return int(command(rest))
         return tyro.cli(command, args=rest, prog=f"hcam {name}") or 0
+    except SystemExit as stopped:  # tyro has said what it does not understand
+        print(*(_switches(rest) if stopped.code else ()), sep="", end="", file=sys.stderr)
+        raise
     except BrokenPipeError:  # whoever reads has enough, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -42,6 +46,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError) as error:  # refused input and unwritable folders: the sentence is enough
         print(f"hcam {name}: {error}", file=sys.stderr)
         return 2
+
+
+def _switches(words: Sequence[str]) -> list[str]:
+    """What to write instead of `--curriculum False`, which reads as if it had to work."""
+    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    names = [
+        option.removeprefix("--").removeprefix("no-")
+        for option, value in pairwise(split)
+        if option.startswith("--") and value.lower() in ("true", "false")
+    ]
+    return [f"If --{name} is a switch, it takes no value: write --{name} or --no-{name}.\n" for name in names]
 
 
 def _usage(words: list[str]) -> int:

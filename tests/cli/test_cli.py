@@ -49,3 +49,19 @@ def test_ctrl_c_is_no_accident(monkeypatch, capsys):
     monkeypatch.setitem(COMMANDS, "tasks", interrupted)
     assert main(["tasks"]) == 130
     assert capsys.readouterr().err == "hcam tasks: stopped.\n"
+
+
+@pytest.mark.parametrize("words", [["--curriculum", "False"], ["--curriculum=true"], ["--no-curriculum", "False"]])
+def test_a_switch_with_a_value_says_how_to_write_it(words, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "--preset", "fast", *words])
+    assert stopped.value.code == 2
+    assert "it takes no value: write --curriculum or --no-curriculum.\n" in capsys.readouterr().err
+
+
+def test_no_word_of_switches_without_one(capsys):
+    for words, code in (["train", "--steps", "many"], 2), (["train", "--help"], 0):
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+        assert stopped.value.code == code
+        assert "takes no value" not in "".join(capsys.readouterr())

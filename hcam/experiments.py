@@ -95,7 +95,7 @@ BALLET = (
         "Gated TransformerXL",
         ("--memory", "trxl"),
         paper={"2_delay16": Reported(96.9, 1.4), "8_delay16": Reported(65.7, 13.7), "8_delay48": Reported(49.2, 13.0)},
-        said='"With 8 dances per episode [...] TrXL\'s performance degrades, even though the entire task is short '
+        said="\"With 8 dances per episode [...] TrXL's performance degrades, even though the entire task is short "
         'enough to fit within a single TrXL attention window." Its window is 320 steps, as ours: 8 dances with delay '
         "16 take 248, with delay 48 they take 504.",
         group="memory",

@@ -14,7 +14,11 @@ from .types import Array, Memory, Params, Recall
 
 @dataclass(frozen=True, kw_only=True)
 class LSTM:
-    """Stacked LSTM (section 2; the layout is not given in the paper: four layers of 512, as for the other memories)."""
+    """LSTMs, each of which adds to what came in, as the layers of the other memories do.
+
+    Section 2; the paper gives no layout: four layers of 512, as for the others. In a plain stack the last layer sees of
+    a frame only what three LSTMs leave of it (docs/training.md).
+    """
 
     width: int = 512
     layers: int = 4
@@ -83,7 +87,7 @@ def unroll(config: LSTM, params: Params, state: LSTMState, x_td: Array, first_t:
             partial(_cell, config, layer["hidden"]), (hidden_d, cell_d), (gates_td, first_t)
         )
         layers.append(carry)
-        y_td = hidden_td.astype(config.dtype)
+        y_td = y_td + hidden_td.astype(config.dtype)
     state, y_td = LSTMState(*map(jnp.stack, zip(*layers, strict=True))), y_td.astype(x_td.dtype)
     return (state, y_td, Recall()) if recall else (state, y_td)
 

@@ -231,7 +231,7 @@ def join(params: dict | None, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 class SlowLSTM:
-    """The same for the LSTM: gates in the order in, forget, candidate, out."""
+    """The same for the LSTM: gates in the order in, forget, candidate, out; each layer adds to what came in."""
 
     def __init__(self, params: Any):
         self.params = to_float64(params)
@@ -249,5 +249,6 @@ class SlowLSTM:
             hidden = self.hidden[layer] + np.zeros_like(x)
             into, forget, candidate, out = np.split(linear(params["in"], x) + linear(params["hidden"], hidden), 4)
             self.cell[layer] = sigmoid(forget) * self.cell[layer] + sigmoid(into) * np.tanh(candidate)
-            self.hidden[layer] = x = sigmoid(out) * np.tanh(self.cell[layer])
+            self.hidden[layer] = sigmoid(out) * np.tanh(self.cell[layer])
+            x = x + self.hidden[layer]
         return x

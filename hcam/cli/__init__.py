@@ -35,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return int(command(rest))
         return tyro.cli(command, args=rest, prog=f"hcam {name}") or 0
     except SystemExit as stopped:  # tyro has said what it does not understand
-        print(*(_switches(rest) if stopped.code else ()), sep="", end="", file=sys.stderr)
+        if stopped.code:
+            print(_switches(rest), end="", file=sys.stderr)
         raise
     except BrokenPipeError:  # whoever reads has enough, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -48,15 +49,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _switches(words: Sequence[str]) -> list[str]:
+def _switches(words: Sequence[str]) -> str:
     """What to write instead of `--curriculum False`, which reads as if it had to work."""
     split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    names = [
-        option.removeprefix("--").removeprefix("no-")
-        for option, value in pairwise(split)
-        if option.startswith("--") and value.lower() in ("true", "false")
-    ]
-    return [f"If --{name} is a switch, it takes no value: write --{name} or --no-{name}.\n" for name in names]
+    found = ""
+    for option, value in pairwise(split):
+        if option.startswith("--") and value.lower() in ("true", "false"):
+            name = option.removeprefix("--").removeprefix("no-")
+            found += f"If --{name} is a switch, it takes no value: write --{name} or --no-{name}.\n"
+    return found
 
 
 def _usage(words: list[str]) -> int:

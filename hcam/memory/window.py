@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from . import kernel, kernel_step, ring
+from . import kernel, kernel_step, kernel_window, ring
 from .kernel_step import BLOCK
 from .layers import init_linear, init_norm, layer_norm, linear, sinusoids, spread, wide
 from .types import Array, Params
@@ -80,22 +80,30 @@ def unroll(
     params: Params, stored_vd: Array, x_td: Array, start_t: Array, *, heads: int, top_k: int | None = None
 ) -> tuple[Array, Array]:
     """T steps at once, after the V = W - 1 that came before: the answer [T, D] and the attention [H, T, V + T]."""
-    before, steps = stored_vd.shape[0], x_td.shape[0]
-    row_jd = layer_norm(params["norm"], jnp.concatenate([stored_vd, x_td]))
-    query_thd = split_heads(linear(params["query"], row_jd[before:]), heads)
-    key_jhd = split_heads(linear(params["key"], row_jd), heads)
-    value_jhd = split_heads(linear(params["value"], row_jd), heads)
-
-    content_htj = jnp.einsum("thd,jhd->htj", content_query(params, query_thd), key_jhd)
+    (before, width), steps = stored_vd.shape, x_td.shape[0]
+    fused = top_k is None and kernel_window.suits(before + 1, steps, width // heads, x_td.dtype)
+    rows = [jnp.zeros((int(fused), width), x_td.dtype), stored_vd, x_td]  # as many as the window, out of reach or not
+    row_jd = layer_norm(params["norm"], jnp.concatenate(rows))
+    query_thd = split_heads(linear(params["query"], row_jd[-steps:]), heads)
+    weights = {"w": jnp.concatenate([params[name]["w"] for name in ("key", "value")], axis=1)}
+    pair_j2hd = linear(weights, row_jd).reshape(len(row_jd), 2, heads, -1)  # each row's key and value
     age_key_whd = position_keys(params, before + 1, heads, x_td.dtype)
-    by_age_htw = jnp.einsum("thd,whd->htw", position_query(params, query_thd), age_key_whd)
+    by_content_thd, by_position_thd = content_query(params, query_thd), position_query(params, query_thd)
+    scale = 1 / math.sqrt(width // heads)
+    if fused:
+        age_thw = jnp.einsum("thd,whd->thw", by_position_thd, age_key_whd)
+        fused_thd = kernel_window.attend(scale, by_content_thd, pair_j2hd, age_thw, start_t)
+
+    key_jhd, value_jhd = pair_j2hd[int(fused) :, 0], pair_j2hd[int(fused) :, 1]
+    content_htj = jnp.einsum("thd,jhd->htj", by_content_thd, key_jhd)
+    by_age_htw = jnp.einsum("thd,whd->htw", by_position_thd, age_key_whd)
     logits_htj = wide(content_htj) + wide(skew(jnp.flip(by_age_htw, -1)))  # column j of row t holds age t + V - j
 
     index_t, index_j = ring.count(steps)[:, None], ring.count(before + steps)[None, :] - before
     allowed_tj = (index_j <= index_t) & (index_j >= jnp.maximum(start_t[:, None], index_t - before))
-    scale = 1 / math.sqrt(key_jhd.shape[-1])
     attention_htj = masked_softmax(logits_htj * scale, jnp.broadcast_to(allowed_tj, logits_htj.shape), top_k)
-    answer_thd = jnp.einsum("htj,jhd->thd", attention_htj.astype(x_td.dtype), value_jhd)
+    plain_thd = jnp.einsum("htj,jhd->thd", attention_htj.astype(x_td.dtype), value_jhd)
+    answer_thd = fused_thd if fused else plain_thd  # the attention is then for those who ask
     return linear(params["out"], answer_thd.reshape(x_td.shape)), attention_htj
 
 

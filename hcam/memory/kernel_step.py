@@ -150,28 +150,31 @@ def recall(
     """
     (heads, width), (rows, _), chunk, most = inner_hd.shape, row_rd.shape, code_hc.shape[1], len(begin_k)
 
-    def body(query: Any, code: Any, row: Any, begin: Any, weight: Any, count: Any, out: Any, within: Any) -> None:
+    def body(query: Any, code: Any, row: Any, begin: Any, weight: Any, count: Any, out: Any, seen: Any) -> None:
         head, step_c = jnp.arange(filled(heads)) % heads, jnp.arange(chunk, dtype=jnp.int32)
         query_hd, code_hc = query[head, :], code[head, :]
 
-        def add(k: Array, mixed_hd: Array) -> Array:
+        def add(k: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
             content_cd = row[(begin[k] + step_c) % rows, :]
             logits_hc = product(query_hd, content_cd.T) + code_hc
             exp_hc = jnp.exp(logits_hc - logits_hc.max(-1, keepdims=True))
             within_hc = (exp_hc * (weight[k] / exp_hc.sum(-1, keepdims=True))).astype(content_cd.dtype)
-            within[k, head, :] = within_hc  # to add them up here would take registers, and with them speed
-            return mixed_hd + product(within_hc, content_cd)
+            return sums[0] + product(within_hc, content_cd), sums[1] + wide(within_hc)
 
-        begin_with = jnp.zeros(query_hd.shape, jnp.float32)
-        out[head, :] = jax.lax.fori_loop(0, count[0], add, begin_with).astype(out.dtype)
+        nothing = jnp.zeros(query_hd.shape, jnp.float32), jnp.zeros(code_hc.shape, jnp.float32)
+        mixed_hd, seen_hc = jax.lax.fori_loop(0, count[0], add, nothing)
+        out[head, :], seen[head, :] = mixed_hd.astype(out.dtype), seen_hc.astype(seen.dtype)
 
-    operations = 4 * heads * width * chunk * most
-    each = jax.typeof(row_rd).update(shape=(most, heads, chunk))
-    mixed_hd, within_khc = call(
-        body, "recall_step", operations, warps=4, stages=2, out_shape=(jax.typeof(inner_hd), each)
+    out = jax.typeof(inner_hd)
+    found: tuple[Array, Array] = call(
+        body,
+        "recall_step",
+        4 * heads * width * chunk * most,
+        warps=4,
+        stages=3,
+        out_shape=(out, out.update(shape=(heads, chunk))),
     )(inner_hd, code_hc, row_rd, begin_k, weight_k, count[None])
-    read_k = jnp.arange(most) < count  # of the others nothing was written
-    return mixed_hd, jnp.where(read_k[:, None, None], wide(within_khc), 0.0).sum(0).astype(inner_hd.dtype)
+    return found
 
 
 def plain_recall(

@@ -89,7 +89,8 @@ class Learner(NamedTuple):
         memory_b, lives_b = set_aside(state.lives_b, state.updates)
         level = curriculum.choose(self.level, state.record) if self.config.curriculum else self.level
         lives_b, steps_tb = rollout.rollout(self.agent, self.env, weights, level, key, lives_b, self.config.unroll)
-        return lives_b, Batch(memory_b, steps_tb, rollout.expected(self.agent, weights, lives_b))
+        lives_b, value_b = rollout.expected(self.agent, weights, lives_b)
+        return lives_b, Batch(memory_b, steps_tb, value_b)
 
     @jax.named_scope("learning")
     def learn(self, state: TrainState, batch: "Batch") -> tuple[Params, Any, dict[str, Array]]:

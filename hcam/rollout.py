@@ -103,6 +103,14 @@ def rollout(
     return jax.lax.scan(body, (lives_b, steps_tb), jnp.arange(steps))[0]
 
 
-def expected(agent: Agent, weights: Weights, lives_b: Life) -> Array:
-    """What the agent expects of what it sees next, [B]; the lives stay as they are."""
-    return jax.vmap(lambda life: agent.step(weights, life.memory, life.inputs)[1].value)(lives_b)
+def expected(agent: Agent, weights: Weights, lives_b: Life) -> tuple[Life, Array]:
+    """What the agent expects of what it sees next, [B], and the lives as they are to go on: that step is still to come.
+
+    Take these and leave those that came in, and no memory is copied.
+    """
+
+    def tried(life: Life) -> tuple[Life, Array]:
+        memory, output = agent.step(weights, life.memory, life.inputs)
+        return life._replace(memory=agent.memory.undo(life.memory, memory)), output.value
+
+    return jax.vmap(tried)(lives_b)

@@ -234,9 +234,10 @@ def test_what_is_expected_next_is_the_value_that_comes_next():
     _, two = rolled("timeout", 1, middle_b)
     both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), one.inputs, two.inputs)
     _, output = learn(made, weights)(fresh_b.memory, both)
-    found = rollout.expected(made, weights, middle_b)
+    lives_b, found = rollout.expected(made, weights, middle_b)
     np.testing.assert_allclose(found, output.value[:, 5], atol=1e-6)
-    assert np.abs(found - rollout.expected(made, weights, middle_b._replace(memory=fresh_b.memory))).max() > 1e-6
+    assert np.abs(found - rollout.expected(made, weights, middle_b._replace(memory=fresh_b.memory))[1]).max() > 1e-6
+    jax.tree.map(np.testing.assert_array_equal, rolled("timeout", 1, lives_b)[1], two)  # and it comes as if not asked
 
 
 def test_greedy_takes_the_best_action():

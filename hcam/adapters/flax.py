@@ -49,6 +49,11 @@ class Memory(nn.Module):
         axes = state[0].ndim - _make(self.config).init_state()[0].ndim
         return _over_batch(partial(_make(self.config).cached, self._params()), axes)(state)
 
+    @nn.nowrap
+    def undo(self, before: Any, after: Any) -> Any:
+        """As if the step from one state to the other had not been: see `hcam.memory`."""
+        return _make(self.config).undo(before, after)
+
     def _params(self) -> tuple[Any, ...]:
         return tuple(self.layers[f"layer_{n}"] for n in range(self.config.layers))
 

@@ -15,6 +15,9 @@ While parameters stay the same, `mem.cached(params, state)` gives a state that a
 extends them by one row at a time. A state without them is read without ever forming them, which halves the bytes and
 is the better choice when parameters change with every unroll. Both give the same results.
 
+`mem.undo(state, after)` takes a step back that was only tried, say for the value of what comes next: drop `state`, go
+on with what it returns, and nothing was copied.
+
 Axis letters, in names and in einsum strings:
     B environments, T time, M memory slots (chunks), C steps in a chunk, K recalled chunks, H heads, D features;
     and in this folder Q queries, E and S feature widths that may differ from D, R rows of a ring, W steps of a window,

@@ -36,7 +36,7 @@ class LSTMState(NamedTuple):
 
 def build(config: LSTM) -> Memory:
     """The memory as functions. There is nothing to cache: `cached` gives the state back."""
-    functions = (partial(f, config) for f in (init_params, init_state, step, unroll, cached))
+    functions = (partial(f, config) for f in (init_params, init_state, step, unroll, cached, undo))
     return Memory(config, *functions)
 
 
@@ -63,6 +63,10 @@ def init_state(config: LSTM) -> LSTMState:
 def cached(config: LSTM, params: Params, state: LSTMState) -> LSTMState:
     _check(config, params, state)
     return state
+
+
+def undo(config: LSTM, before: LSTMState, after: LSTMState) -> LSTMState:
+    return before
 
 
 def step(config: LSTM, params: Params, state: LSTMState, x_d: Array, first: Array, *, recall: bool = False) -> Any:

@@ -84,7 +84,7 @@ def build(stack: Stack) -> Memory:
         bound.__name__, bound.__doc__ = function.__name__, function.__doc__
         return bound
 
-    return Memory(stack.config, *(bind(f) for f in (init_params, init_state, step, unroll, cached)))
+    return Memory(stack.config, *(bind(f) for f in (init_params, init_state, step, unroll, cached, undo)))
 
 
 def init_params(stack: Stack, key: Array) -> Params:
@@ -145,6 +145,15 @@ def _with_cache(stack: Stack, params: Params, state: StackState) -> StackState:
         return past._replace(cache=LayerCache(recent, chunks))
 
     return state._replace(layers=tuple(map(fill, params, state.layers)))
+
+
+def undo(stack: Stack, before: StackState, after: StackState) -> StackState:
+    """As if the step from one to the other had not been; the next one is then an episode's first if that one was.
+
+    Only the clock goes back. The row and the summary that were written are the next step's to write, and until then
+    nothing looks there: so no ring has to be kept, or copied, for the sake of a step that was only tried.
+    """
+    return after._replace(clock=before.clock)
 
 
 def step(stack: Stack, params: Params, state: StackState, x_d: Array, first: Array, *, recall: bool = False) -> Any:

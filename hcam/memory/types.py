@@ -23,6 +23,7 @@ class Memory(NamedTuple):
     step: Callable[..., Any]  # params, state, x_d, first, *, recall=False -> state, y_d[, Recall]
     unroll: Callable[..., Any]  # params, state, x_td, first_t, *, recall=False -> state, y_td[, Recall]
     cached: Callable[[Params, State], State]  # the same memory with keys and values computed: see `hcam.memory`
+    undo: Callable[[State, State], State]  # before a step, after it -> as if it had not been; see `hcam.memory`
 
 
 class Recall(NamedTuple):

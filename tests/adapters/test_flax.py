@@ -81,6 +81,19 @@ def test_scanned_step_equals_call(config):
         assert_close(jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), stepped), tuple(unrolled))
 
 
+@pytest.mark.parametrize("config", [HCAM, CONFIGS["lstm"]], ids=["hcam", "lstm"])
+def test_a_step_can_be_undone(config):
+    module = Memory(config)
+    x_btd, first_bt = inputs(config, 3)
+    state = module.initial_state((3,))
+    variables = draw(module, state, x_btd, first_bt)
+    step = jax.jit(partial(module.apply, variables, method="step"))
+    tried, _ = step(state, 1e3 * x_btd[:, 0], first_bt[:, 0])
+    once, twice = (step(s, x_btd[:, 0], first_bt[:, 0]) for s in (state, module.undo(state, tried)))
+    jax.tree.map(np.testing.assert_array_equal, once, twice)
+    assert np.abs(once[1] - step(tried, x_btd[:, 0], first_bt[:, 0] & False)[1]).max() > 1e-6
+
+
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 def test_initial_state_needs_no_parameters(config):
     empty, states = memory.make(config).init_state(), Memory(config).initial_state((2, 3))

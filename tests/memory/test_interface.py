@@ -156,6 +156,26 @@ def test_unroll_can_be_scanned(name):
         assert types_of(after) == types_of(mem.init_state())
 
 
+@every_config
+def test_a_step_that_was_only_tried_leaves_nothing(name):
+    """Before every step of four episodes another one is made and undone; what follows is the same to the last bit."""
+    config, first = CONFIGS[name], starts(21, 22, 31)
+    program, params, undo = programs(config), params_of(config), memory.make(config).undo
+    for begin in (memory.make(config).init_state(), program.cached(params, memory.make(config).init_state())):
+        plain = state = begin
+        for t, (x_d, other_d) in enumerate(zip(inputs(5), 1e3 * inputs(6), strict=True)):
+            state = undo(state, program.step(params, state, other_d, first[t])[0])
+            if t % 6 == 4:
+                part = slice(t, t + 8)  # all of one length, and most of them end one episode and begin the next
+                if len(first[part]) == 8:
+                    found, expected = (
+                        program.unroll(params, without_cache(s), inputs(5)[part], first[part]) for s in (state, plain)
+                    )
+                    assert_same(found[1:], expected[1:], 0)
+            (state, *found), (plain, *expected) = (program.step(params, s, x_d, first[t]) for s in (state, plain))
+            assert_same(found, expected, 0)
+
+
 def test_unroll_ignores_a_cache():
     config, x, first = CONFIGS["hcam-overlap"], inputs(1, 4), starts(2, length=4)
     program, params, empty = programs(config), params_of(config), memory.make(config).init_state()

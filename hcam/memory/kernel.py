@@ -1,7 +1,7 @@
 """Kernels of our own for the GPU, where XLA would copy what is stored before it looks at it: what they share.
 
-`kernel_step.py` has those of acting, `kernel_unroll.py` those of learning, each beside the same in plain JAX: its
-oracle, and what runs on other machines. Without a GPU the kernels are interpreted, for the tests.
+`kernel_step.py` has those of acting, `kernel_unroll.py` and `kernel_window.py` those of learning, each beside the same
+in plain JAX: its oracle, and what runs on other machines. Without a GPU the kernels are interpreted, for the tests.
 """
 
 import math

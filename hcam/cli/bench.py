@@ -58,7 +58,7 @@ def bench_memory(
         sizes = replace(memory.sizes_here(), **{name: value for name, value in given.items() if value is not None})
         out.mkdir(parents=True, exist_ok=True)  # before the minutes of measuring, not after
         results = memory.run(sizes, lengths, rounds, say=_say)
-        (out / "bench.json").write_text(json.dumps(results, indent=1))
+        _keep(results, out)
     _show_bench("bench memory", out, figure.tables, figure.draw)
 
 
@@ -90,7 +90,7 @@ def bench_env(
     if not redraw:
         out.mkdir(parents=True, exist_ok=True)
         results = env.run(task, level, batch or env.batches_here(), steps, rounds, say=_say)
-        (out / "bench.json").write_text(json.dumps(results, indent=1))
+        _keep(results, out)
     _show_bench("bench env", out, lambda results: [env.show(results)], env.draw)
 
 
@@ -124,7 +124,7 @@ def bench_train(words: Sequence[str]) -> int:
     configs = {name: parse([*others, "--memory", name]).config for name in args.memory}
     args.out.mkdir(parents=True, exist_ok=True)
     results, seen = train.run(configs, args.rounds, args.profile)
-    (args.out / "bench.json").write_text(json.dumps(results, indent=1))
+    _keep(results, args.out)
     console = Console()
     console.print(train.show(results))
     for name, operations in seen.items():
@@ -138,6 +138,13 @@ def bench_train(words: Sequence[str]) -> int:
         console.print(f"the device's memory held {results['device_peak_bytes'] / 1e9:,.2f} GB at most")
     console.print(f"jax {results['jax']}. Numbers: {args.out}/bench.json")
     return 0
+
+
+def _keep(results: dict[str, Any], out: Path) -> None:
+    """With what they were made by, as a run folder has it: a number says little without its commit."""
+    from hcam.folder import made_by
+
+    (out / "bench.json").write_text(json.dumps(made_by() | results, indent=1) + "\n")
 
 
 def _say(line: str) -> None:

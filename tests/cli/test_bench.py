@@ -5,6 +5,7 @@ import pytest
 from hcam.benchmarks import memory
 from hcam.benchmarks import train as bench_train
 from hcam.cli import main
+from hcam.folder import made_by
 from tests.benchmarks.test_figure import results
 from tests.benchmarks.test_train import results as train_results
 
@@ -71,7 +72,8 @@ def test_bench_train_takes_the_options_of_train_and_prints_shares(tmp_path, caps
     for name, config in configs.items():
         assert (config.task.task, config.agent.memory.memory, config.agent.memory.width) == ("echo", name, 16)
         assert (config.learner.environments, config.learner.minibatches) == (6, 3)
-    assert json.loads((tmp_path / "new" / "bench.json").read_text()) == train_results()
+    kept = json.loads((tmp_path / "new" / "bench.json").read_text())
+    assert kept == made_by() | {"created": kept["created"]} | train_results()  # also the commit, where there is one
     assert json.loads((tmp_path / "new" / "profile-hcam.json").read_text())[0]["calls"] == 3
     out = capsys.readouterr().out
     assert "25%" in out

@@ -154,7 +154,8 @@ def _backward(scale: float, kept: tuple[Array, ...], pulled_thd: Array) -> tuple
     *arrays, start_t, answer_thd, total_th1 = kept
     given = [*arrays, answer_thd, total_th1, pulled_thd]
     out = [jax.typeof(x) for x in arrays]
-    return *_call(partial(_pull_kernel, scale), "window_pull", 10, given, start_t, out), None
+    # Ten, with weighing once more; but what is made twice counts once.
+    return *_call(partial(_pull_kernel, scale), "window_pull", 8, given, start_t, out), None
 
 
 attend.defvjp(_forward, _backward)

@@ -32,7 +32,7 @@ def gradients(form, case):
     return jax.grad(total, (0, 1, 2))(*arrays)
 
 
-@pytest.mark.parametrize(("steps", "size", "features"), [(32, 16, 16), (16, 32, 32), (64, 32, 16)])
+@pytest.mark.parametrize(("steps", "size", "features"), [(16, 32, 32), (64, 32, 16)])
 def test_answers_and_gradients_equal_those_of_the_plain_form(steps, size, features):
     args = case(steps, steps, size, features=features)
     np.testing.assert_allclose(fused(*args), plain(*args), rtol=1e-4, atol=1e-5)

@@ -38,6 +38,13 @@ def draw(module, *args):
     return jax.tree.map(lambda leaf: jnp.asarray(numbers.normal(0, 0.5, leaf.shape), leaf.dtype), shapes)
 
 
+def begun(config, *batch):
+    """A module, its inputs, an empty state and variables."""
+    module, (x, first) = Memory(config), inputs(config, *batch)
+    state = module.initial_state(batch)
+    return module, x, first, state, draw(module, state, x, first)
+
+
 def as_pure(variables):
     """The parameters as the pure functions take them."""
     layers = variables["params"]["memory"]
@@ -50,12 +57,8 @@ def assert_close(found, expected):
 
 @pytest.mark.parametrize(("name", "batch"), [("hcam", (2, 3)), ("trxl", (2,)), ("lstm", ()), ("none", (2,))])
 def test_call_is_the_pure_unroll(name, batch):
-    config = CONFIGS[name]
-    module, pure = Memory(config), memory.make(config)
-    x, first = inputs(config, *batch)
-    state = module.initial_state(batch)
-    variables = draw(module, state, x, first)
-    unroll = partial(pure.unroll, as_pure(variables), recall=True)
+    module, x, first, state, variables = begun(CONFIGS[name], *batch)
+    unroll = partial(memory.make(CONFIGS[name]).unroll, as_pure(variables), recall=True)
     for _ in batch:
         unroll = jax.vmap(unroll)
     found = jax.jit(partial(module.apply, recall=True))(variables, state, x, first)
@@ -65,10 +68,7 @@ def test_call_is_the_pure_unroll(name, batch):
 
 @pytest.mark.parametrize("config", [HCAM, CONFIGS["lstm"]], ids=["hcam", "lstm"])
 def test_scanned_step_equals_call(config):
-    module = Memory(config)
-    x_btd, first_bt = inputs(config, 3)
-    state = module.initial_state((3,))
-    variables = draw(module, state, x_btd, first_bt)
+    module, x_btd, first_bt, state, variables = begun(config, 3)
 
     def step(state, now):
         state, *seen = module.apply(variables, state, *now, method="step", recall=True)
@@ -83,15 +83,13 @@ def test_scanned_step_equals_call(config):
 
 @pytest.mark.parametrize("config", [HCAM, CONFIGS["lstm"]], ids=["hcam", "lstm"])
 def test_a_step_can_be_undone(config):
-    module = Memory(config)
-    x_btd, first_bt = inputs(config, 3)
-    state = module.initial_state((3,))
-    variables = draw(module, state, x_btd, first_bt)
+    module, x_btd, first_bt, state, variables = begun(config, 3)
     step = jax.jit(partial(module.apply, variables, method="step"))
-    tried, _ = step(state, 1e3 * x_btd[:, 0], first_bt[:, 0])
-    once, twice = (step(s, x_btd[:, 0], first_bt[:, 0]) for s in (state, module.undo(state, tried)))
+    now = x_btd[:, 0], first_bt[:, 0]
+    tried, _ = step(state, 1e3 * now[0], now[1])
+    once, twice = (step(before, *now) for before in (state, module.undo(state, tried)))
     jax.tree.map(np.testing.assert_array_equal, once, twice)
-    assert np.abs(once[1] - step(tried, x_btd[:, 0], first_bt[:, 0] & False)[1]).max() > 1e-6
+    assert np.abs(once[1] - step(tried, *now)[1]).max() > 1e-6
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())

@@ -1,7 +1,8 @@
 """Kernels of our own for the GPU, where XLA would copy what is stored before it looks at it: what they share.
 
-`kernel_step.py` has those of acting, `kernel_unroll.py` and `kernel_window.py` those of learning, each beside the same
-in plain JAX: its oracle, and what runs on other machines. Without a GPU the kernels are interpreted, for the tests.
+`kernel_window_step.py` and `kernel_step.py` have those of acting, `kernel_window.py` and `kernel_unroll.py` those of
+learning, each beside the same in plain JAX: its oracle, and what runs on other machines. Without a GPU the kernels are
+interpreted, for the tests.
 """
 
 import math
@@ -15,6 +16,8 @@ from .types import Array
 FEWEST = 16  # rows and columns of the smallest product that the GPU's matrix units take
 LARGEST = 32 * 512  # elements of a chunk, and
 WIDEST = 512  # features: what a program holds must fit into registers and shared memory
+UNSEEN = -1e30  # a logit that leaves nothing of what it stands for
+PART = 64  # features that short programs work on together: the fewer registers, the more of them share a core
 
 
 def suits(rows: int, width: int, dtype: Any) -> bool:
@@ -45,6 +48,6 @@ def product(left: Array, right: Array) -> Array:
     return found
 
 
-def filled(heads: int) -> int:
-    """Rows of a block that holds all heads: a power of two, as all sizes in a kernel."""
-    return max(FEWEST, 1 << math.ceil(math.log2(heads)))
+def filled(rows: int) -> int:
+    """Rows of a block that holds so many: a power of two, as all sizes in a kernel."""
+    return max(FEWEST, 1 << math.ceil(math.log2(rows)))

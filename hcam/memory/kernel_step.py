@@ -1,4 +1,4 @@
-"""Acting, one step of one environment: write it down, look at the last steps, summarise, recall.
+"""Acting, one step of one environment: summarise, choose, recall (`kernel_window_step.py` comes first).
 
 In plain JAX every one of these copies the rows that it looks at; the kernels read them where they are, once.
 """
@@ -10,92 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from . import ring
-from .kernel import call, filled, product
-from .layers import EPSILON, normalise, softmax, spread, wide
+from .kernel import PART, UNSEEN, call, filled, product
+from .layers import softmax, spread, wide
+from .relevance import top_chunks
 from .types import Array
-
-BLOCK = 32  # rows that are looked at together in the window
-UNSEEN = -1e30  # a logit that leaves nothing of what it stands for
-
-
-# The window -----------------------------------------------------------------------------------------------------------
-
-
-@jax.custom_jvp
-def window(query_hd: Array, age_hw: Array, row_rd: Array, x_d: Array, time: Array) -> tuple[Array, Array]:
-    """Writes a step into the ring and attends to the last W, which are normalised first: the ring, and [H, D].
-
-    Args:
-      query_hd: the query as it meets normalised rows, scaled, a row per head.
-      age_hw: what is added to the logits, by age; float32.
-      row_rd: the ring, which is changed in place where the caller gives it away.
-      x_d: this step's row, of age 0.
-      time: of this step in its episode; what is older than the episode is not looked at.
-    """
-    (heads, width), (rows, _), steps = query_hd.shape, row_rd.shape, age_hw.shape[1]
-    block, size = min(BLOCK, steps), filled(heads)
-
-    def body(query: Any, age: Any, x: Any, time: Any, row: Any, row_out: Any, out: Any) -> None:
-        from jax.experimental import pallas as pl
-
-        head, step_b, now = jnp.arange(size) % heads, jnp.arange(block, dtype=jnp.int32), time[0]
-        query_hd, x_d = query[head, :], x[...]
-        total_h = wide(query_hd).sum(-1)
-
-        def add(n: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            """Rows enter the products as they are: mean and deviation are taken out of what comes of them."""
-            mixed_hd, mean_h, top_h, sum_h = carry
-            age_b = n * block + step_b
-            row_bd = jnp.where((age_b == 0)[:, None], x_d[None, :], row[(now - age_b + rows) % rows, :])
-            mean_b = wide(row_bd).sum(-1) / width
-            centred_bd = wide(row_bd) - mean_b[:, None]
-            narrow_b = jax.lax.rsqrt((centred_bd * centred_bd).sum(-1) / width + EPSILON)
-            logits_hb = (product(query_hd, row_bd.T) - total_h[:, None] * mean_b[None]) * narrow_b[None]
-            logits_hb += age[head, pl.dslice(n * block, block)]
-            logits_hb = jnp.where((age_b <= now)[None], logits_hb, UNSEEN)
-            best_h = jnp.maximum(top_h, logits_hb.max(-1))
-            fade_h, weight_hb = jnp.exp(top_h - best_h), jnp.exp(logits_hb - best_h[:, None])
-            scaled_hb = weight_hb * narrow_b[None]
-            mixed_hd = mixed_hd * fade_h[:, None] + product(scaled_hb.astype(row_bd.dtype), row_bd)
-            mean_h = mean_h * fade_h + (scaled_hb * mean_b[None]).sum(-1)
-            return mixed_hd, mean_h, best_h, sum_h * fade_h + weight_hb.sum(-1)
-
-        nothing_h = jnp.zeros(size, jnp.float32)
-        begin = jnp.zeros((size, width), jnp.float32), nothing_h, nothing_h + UNSEEN, nothing_h
-        blocks = jnp.minimum(now // block + 1, steps // block)
-        mixed_hd, mean_h, _, sum_h = jax.lax.fori_loop(0, blocks, add, begin)
-        out[head, :] = ((mixed_hd - mean_h[:, None]) / sum_h[:, None]).astype(out.dtype)
-        row_out[now % rows, :] = x_d
-
-    found: tuple[Array, Array] = call(
-        body,
-        "window_step",
-        4 * heads * width * steps,
-        warps=4,
-        stages=1,
-        out_shape=(jax.typeof(row_rd), jax.typeof(query_hd)),
-        input_output_aliases={4: 0},
-    )(query_hd, age_hw, x_d.astype(row_rd.dtype), time[None], row_rd)
-    return found
-
-
-def plain_window(query_hd: Array, age_hw: Array, row_rd: Array, x_d: Array, time: Array) -> tuple[Array, Array]:
-    row_rd = ring.put(row_rd, time, x_d)
-    row_wd, logits_hw, allowed_hw = last_rows(query_hd, age_hw, row_rd, time)
-    return row_rd, softmax(jnp.where(allowed_hw, logits_hw, UNSEEN)).astype(row_wd.dtype) @ row_wd
-
-
-def last_rows(query_hd: Array, age_hw: Array, row_rd: Array, time: Array) -> tuple[Array, Array, Array]:
-    """The last W rows, normalised; how well the query fits each, [H, W]; and which of them are of this episode."""
-    age_w = ring.count(age_hw.shape[1])
-    row_wd = normalise(row_rd[(time - age_w) % row_rd.shape[0]])
-    return row_wd, wide(query_hd @ row_wd.T) + age_hw, jnp.broadcast_to(age_w <= time, age_hw.shape)
-
-
-@window.defjvp
-def _window_jvp(primals: Any, tangents: Any) -> Any:
-    return window(*primals), jax.jvp(plain_window, primals, tangents)[1]
-
 
 # Summaries ------------------------------------------------------------------------------------------------------------
 
@@ -127,6 +45,68 @@ def plain_summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, 
 @summarise.defjvp
 def _summarise_jvp(chunk: int, primals: Any, tangents: Any) -> Any:
     return summarise(chunk, *primals), jax.jvp(partial(plain_summarise, chunk), primals, tangents)[1]
+
+
+# Which chunks ---------------------------------------------------------------------------------------------------------
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+def relevant(k: int, order: str, scale: float, query_d: Array, summary_md: Array, mask_m: Array) -> tuple[Array, Array]:
+    """The k chunks that matter most to one query and their relevances, [K] each: `top_chunks` in one go.
+
+    Summaries that the mask forbids are not read. Where it allows fewer than k, the rest is chunk 0 with weight 0.
+
+    Args:
+      k, order: as in `top_chunks`.
+      scale: of the logits.
+      query_d: the query as it meets summaries.
+      summary_md, mask_m: the summaries, and whether each may be recalled.
+    """
+    slots, width = summary_md.shape
+    size, places, parts = filled(slots), 1 << (k - 1).bit_length(), range(0, width, PART)
+
+    def body(query: Any, summary: Any, mask: Any, chunk: Any, weight: Any) -> None:
+        from jax.experimental import pallas as pl
+
+        number_m, place_k = jnp.arange(size, dtype=jnp.int32), jnp.arange(places, dtype=jnp.int32) % k
+        real_m = (number_m < slots) & mask[number_m % slots]
+        look_m, logits_m = jnp.where(real_m, number_m, 0), jnp.zeros(size, jnp.float32)
+        for part in (pl.dslice(begin, min(PART, width)) for begin in parts):
+            logits_m += (wide(summary[look_m, part]) * wide(query[part])[None]).sum(-1)
+        logits_m = jnp.where(real_m, logits_m * scale, UNSEEN)
+        better_mo = (logits_m[None, :] > logits_m[:, None]) | (
+            (logits_m[None, :] == logits_m[:, None]) & (number_m[None, :] < number_m[:, None])
+        )
+        rank_m = better_mo.sum(-1, dtype=jnp.int32)
+        counted_m = real_m & (rank_m < k) if order == "top_k_then_softmax" else real_m
+        exp_m = jnp.where(counted_m, jnp.exp(logits_m - logits_m.max()), 0.0)
+        weight_m = exp_m / jnp.maximum(exp_m.sum(), 1.0)  # the best alone counts 1, if there is one
+        here_km = (rank_m[None, :] == place_k[:, None]) & real_m[None, :]
+        chunk[place_k] = jnp.where(here_km, number_m[None, :], 0).sum(-1, dtype=jnp.int32)
+        weight[place_k] = jnp.where(here_km, weight_m[None, :], 0.0).sum(-1)
+
+    found: tuple[Array, Array] = call(
+        body,
+        "relevant_step",
+        2 * width * slots,
+        warps=4,
+        stages=1,
+        out_shape=tuple(jax.typeof(query_d).update(shape=(k,), dtype=jnp.dtype(kind)) for kind in ("int32", "float32")),
+    )(query_d, summary_md, mask_m)
+    return found
+
+
+def plain_relevant(
+    k: int, order: str, scale: float, query_d: Array, summary_md: Array, mask_m: Array
+) -> tuple[Array, Array]:
+    logits_m = jnp.where(mask_m, wide(summary_md @ query_d) * scale, UNSEEN)
+    chunk_qk, weight_qk = top_chunks(logits_m[None], k, order)
+    return chunk_qk[0], weight_qk[0]
+
+
+@relevant.defjvp
+def _relevant_jvp(k: int, order: str, scale: float, primals: Any, tangents: Any) -> Any:
+    return relevant(k, order, scale, *primals), jax.jvp(partial(plain_relevant, k, order, scale), primals, tangents)[1]
 
 
 # The read -------------------------------------------------------------------------------------------------------------

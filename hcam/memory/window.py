@@ -10,12 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from . import kernel, kernel_step, kernel_window, ring
-from .kernel_step import BLOCK
-from .layers import init_linear, init_norm, layer_norm, linear, sinusoids, spread, wide
+from . import kernel, kernel_window, kernel_window_step, ring
+from .kernel_window_step import BLOCK
+from .layers import MASKED, init_linear, init_norm, layer_norm, linear, sinusoids, spread, wide
 from .types import Array, Params
-
-MASKED = -1e6  # what the released module puts in place of a masked logit; softmax turns it into an exact zero
 
 
 def init_window(key: Array, width: int, heads: int) -> Params:
@@ -125,10 +123,10 @@ def step(
 
     fused = top_k is None and window % min(window, BLOCK) == 0 and kernel.suits(min(window, BLOCK), x_d.shape[0], dtype)
     if fused:
-        row_rd, mixed_he = kernel_step.window(inner_he, age_hw, row_rd, x_d, time)
+        row_rd, mixed_he = kernel_window_step.window(inner_he, age_hw, row_rd, x_d, time)
     else:
         row_rd = ring.put(row_rd, time, x_d)
-    row_we, logits_hw, allowed_hw = kernel_step.last_rows(inner_he, age_hw, row_rd, time)
+    row_we, logits_hw, allowed_hw = kernel_window_step.last_rows(inner_he, age_hw, row_rd, time)
     attention_hw = masked_softmax(logits_hw, allowed_hw, top_k)  # for those who ask, if fused
     if not fused:
         mixed_he = attention_hw.astype(dtype) @ row_we

@@ -86,62 +86,64 @@ def test_its_gradient_is_that_of_the_plain_form():
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), *map(gradient, FORMS))
 
 
-# The window
+# Which chunks
 
 
-def looked(time, heads=4, steps=32, rows=48, dtype="float32"):
-    keys = jax.random.split(jax.random.key(time), 4)
-    return (
-        jax.random.normal(keys[0], (heads, WIDTH)).astype(dtype),
-        jax.random.normal(keys[1], (heads, steps)),
-        (3 + 2 * jax.random.normal(keys[2], (rows, WIDTH))).astype(dtype),
-        (5 * jax.random.normal(keys[3], (WIDTH,))).astype(dtype),
-        jnp.int32(time),
-    )
+def asked(seed, slots=7, allowed=7, dtype="float32"):
+    keys = jax.random.split(jax.random.key(seed), 3)
+    summary_md = jax.random.normal(keys[1], (slots, WIDTH)).astype(dtype)
+    mask_m = jax.random.permutation(keys[2], jnp.arange(slots) < allowed)
+    return jax.random.normal(keys[0], (WIDTH,)).astype(dtype), summary_md.at[3].set(summary_md[1]), mask_m  # a tie
 
 
-def slow_window(query_hd, age_hw, row_rd, x_d, time):
-    query_hd, age_hw, row_rd, x_d = (np.asarray(x, np.float64) for x in (query_hd, age_hw, row_rd, x_d))
-    row_rd, time = row_rd.copy(), int(time)
-    row_rd[time % len(row_rd)] = x_d
-    last = [row_rd[(time - age) % len(row_rd)] for age in range(min(time + 1, age_hw.shape[1]))]
-    normal = [(row - row.mean()) / np.sqrt(row.var() + 1e-5) for row in last]
-    mixed_hd = np.zeros_like(query_hd)
-    for h, query in enumerate(query_hd):
-        score = np.array([query @ row + age_hw[h, age] for age, row in enumerate(normal)])
-        score = np.exp(score - score.max())
-        mixed_hd[h] = (score / score.sum()) @ np.stack(normal)
-    return row_rd, mixed_hd
+def slow_relevant(k, order, scale, query_d, summary_md, mask_m):
+    """The best of those allowed, the lower index first where two are alike; as many as there are."""
+    logits_m = np.asarray(summary_md, np.float64) @ np.asarray(query_d, np.float64) * scale
+    allowed = sorted((-logits_m[m], m) for m in range(len(logits_m)) if mask_m[m])
+    best = [m for _, m in allowed[:k]]
+    counted = best if order == "top_k_then_softmax" else [m for _, m in allowed]
+    return best, np.exp(logits_m[best]) / np.exp(logits_m[counted]).sum()
 
 
-# The first step, less than a window, one that just fills it, one that goes round the ring; one block, and several.
-@pytest.mark.parametrize(("heads", "steps", "rows"), [(4, 32, 48), (20, 16, 16), (1, 64, 80)])
-@pytest.mark.parametrize("time", [0, 31, 200])
-def test_window_equals_the_slow_loop(time, heads, steps, rows):
-    case = looked(time, heads, steps, rows)
-    for form in (kernel_step.window, kernel_step.plain_window):
-        for found, expected in zip(form(*case), slow_window(*case), strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-5)
+@pytest.mark.parametrize("order", ["top_k_then_softmax", "softmax_then_top_k"])
+@pytest.mark.parametrize(("k", "slots", "allowed"), [(4, 7, 7), (3, 19, 12), (4, 7, 2), (1, 5, 5), (5, 40, 1)])
+def test_chosen_chunks_and_their_weights_equal_the_slow_loop(k, slots, allowed, order):
+    case = asked(slots + allowed, slots, allowed)
+    expected_chunk, expected_weight = slow_relevant(k, order, 0.3, *case)
+    for form in (kernel_step.relevant, kernel_step.plain_relevant):
+        chunk_k, weight_k = form(k, order, 0.3, *case)
+        assert list(chunk_k[: len(expected_chunk)]) == expected_chunk
+        np.testing.assert_allclose(weight_k[: len(expected_weight)], expected_weight, rtol=1e-4)
+        assert not np.any(weight_k[len(expected_weight) :])
 
 
-def test_windows_of_many_environments_are_one_call():
-    cases = [looked(time) for time in (0, 40, 100)]
-    found = jax.jit(jax.vmap(kernel_step.window))(*(jnp.stack(leaves) for leaves in zip(*cases, strict=True)))
+def test_where_nothing_may_be_recalled_nothing_has_weight():
+    chunk_k, weight_k = kernel_step.relevant(4, "top_k_then_softmax", 0.3, *asked(1, allowed=0))
+    assert not np.any(weight_k)
+    assert not np.any(chunk_k)
+
+
+def test_choices_of_many_environments_are_one_call():
+    cases = [asked(seed, allowed=seed) for seed in (1, 3, 7)]
+    choose = partial(kernel_step.relevant, 4, "top_k_then_softmax", 0.3)
+    found = jax.jit(jax.vmap(choose))(*(jnp.stack(leaves) for leaves in zip(*cases, strict=True)))
     for n, case in enumerate(cases):
-        for one, expected in zip(found, slow_window(*case), strict=True):
-            np.testing.assert_allclose(one[n], expected, rtol=1e-3, atol=2e-5)
+        for one, expected in zip(found, choose(*case), strict=True):
+            np.testing.assert_array_equal(one[n], expected)
 
 
-def test_window_in_bfloat16_is_close_to_the_plain_form():
-    case = looked(70, dtype="bfloat16")
-    found, plain = (np.asarray(form(*case)[1], np.float32) for form in (kernel_step.window, kernel_step.plain_window))
-    assert np.abs(found - plain).max() < 0.02 * np.abs(plain).max()
+def test_gradient_of_the_weights_is_that_of_the_plain_form():
+    query_d, *others = asked(5)
 
+    def gradient(form):
+        def size(query_d):
+            return jnp.square(form(4, "top_k_then_softmax", 0.3, query_d, *others)[1]).sum()
 
-def test_gradient_of_the_window_is_that_of_the_plain_form():
-    query_hd, *others = looked(9)
-    of = lambda form: jax.grad(lambda query_hd: jnp.square(form(query_hd, *others)[1]).sum())(query_hd)  # noqa: E731
-    np.testing.assert_allclose(of(kernel_step.window), of(kernel_step.plain_window), rtol=1e-4, atol=1e-4)
+        return jax.grad(size)(query_d)
+
+    found, expected = gradient(kernel_step.relevant), gradient(kernel_step.plain_relevant)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert np.any(expected)
 
 
 # Summaries

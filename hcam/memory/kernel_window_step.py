@@ -1,0 +1,127 @@
+"""Acting, one step of one environment: write it down and look at the last steps (`kernel_step.py`: and recall)."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from . import ring
+from .kernel import PART, UNSEEN, call, filled, product
+from .layers import EPSILON, normalise, softmax, wide
+from .types import Array
+
+BLOCK = 32  # rows that are looked at together
+
+
+@jax.custom_jvp
+def window(query_hd: Array, age_hw: Array, row_rd: Array, x_d: Array, time: Array) -> tuple[Array, Array]:
+    """Writes a step into the ring and attends to the last W, which are normalised first: the ring, and [H, D].
+
+    Args:
+      query_hd: the query as it meets normalised rows, scaled, a row per head.
+      age_hw: what is added to the logits, by age; float32.
+      row_rd: the ring, which is changed in place where the caller gives it away.
+      x_d: this step's row, of age 0.
+      time: of this step in its episode; what is older than the episode is not looked at.
+    """
+    (heads, width), steps = query_hd.shape, age_hw.shape[1]
+    found: tuple[Array, Array] = call(
+        _short if steps <= BLOCK else _long,
+        "window_step",
+        4 * heads * width * steps,
+        warps=4,
+        stages=1,
+        out_shape=(jax.typeof(row_rd), jax.typeof(query_hd)),
+        input_output_aliases={4: 0},
+    )(query_hd, age_hw, x_d.astype(row_rd.dtype), time[None], row_rd)
+    return found
+
+
+def _short(query: Any, age: Any, x: Any, time: Any, row: Any, row_out: Any, out: Any) -> None:
+    """All rows at once. They enter the products as they are: mean and deviation are taken out of what comes of them."""
+    from jax.experimental import pallas as pl
+
+    (heads, width), rows, steps = query.shape, row.shape[0], age.shape[1]
+    head, age_w, now = jnp.arange(filled(heads)) % heads, jnp.arange(steps, dtype=jnp.int32), time[0]
+    place_w, parts = (now - age_w + rows) % rows, [pl.dslice(n, min(PART, width)) for n in range(0, width, PART)]
+
+    def look(part: Any) -> Array:
+        found: Array = jnp.where((age_w == 0)[:, None], x[part][None, :], row[place_w, part])
+        return found
+
+    sum_w, square_w = jnp.zeros(steps, jnp.float32), jnp.zeros(steps, jnp.float32)
+    total_h, logits_hw = jnp.zeros(len(head), jnp.float32), jnp.zeros((len(head), steps), jnp.float32)
+    for part in parts:
+        row_we, query_he = look(part), query[head, part]
+        sum_w += wide(row_we).sum(-1)
+        square_w += jnp.square(wide(row_we)).sum(-1)
+        total_h += wide(query_he).sum(-1)
+        logits_hw += product(query_he, row_we.T)
+    mean_w, narrow_w = _moments(sum_w, square_w, width)
+    logits_hw = (logits_hw - total_h[:, None] * mean_w[None]) * narrow_w[None] + age[head, :]
+    logits_hw = jnp.where((age_w <= now)[None], logits_hw, UNSEEN)
+    exp_hw = jnp.exp(logits_hw - logits_hw.max(-1, keepdims=True))
+    scaled_hw = exp_hw * (narrow_w[None] / exp_hw.sum(-1, keepdims=True))
+    mean_h = (scaled_hw * mean_w[None]).sum(-1)
+    for part in parts:
+        out[head, part] = (product(scaled_hw.astype(row.dtype), look(part)) - mean_h[:, None]).astype(out.dtype)
+    row_out[now % rows, :] = x[...]
+
+
+def _long(query: Any, age: Any, x: Any, time: Any, row: Any, row_out: Any, out: Any) -> None:
+    """A block of rows after the other, as many as there are; what was mixed fades as better logits come."""
+    from jax.experimental import pallas as pl
+
+    (heads, width), rows, steps = query.shape, row.shape[0], age.shape[1]
+    size = filled(heads)
+    head, step_b, now = jnp.arange(size) % heads, jnp.arange(BLOCK, dtype=jnp.int32), time[0]
+    query_hd, x_d = query[head, :], x[...]
+    total_h = wide(query_hd).sum(-1)
+
+    def add(n: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        mixed_hd, mean_h, top_h, sum_h = carry
+        age_b = n * BLOCK + step_b
+        row_bd = jnp.where((age_b == 0)[:, None], x_d[None, :], row[(now - age_b + rows) % rows, :])
+        mean_b, narrow_b = _moments(wide(row_bd).sum(-1), jnp.square(wide(row_bd)).sum(-1), width)
+        logits_hb = (product(query_hd, row_bd.T) - total_h[:, None] * mean_b[None]) * narrow_b[None]
+        logits_hb += age[head, pl.dslice(n * BLOCK, BLOCK)]
+        logits_hb = jnp.where((age_b <= now)[None], logits_hb, UNSEEN)
+        best_h = jnp.maximum(top_h, logits_hb.max(-1))
+        fade_h, weight_hb = jnp.exp(top_h - best_h), jnp.exp(logits_hb - best_h[:, None])
+        scaled_hb = weight_hb * narrow_b[None]
+        mixed_hd = mixed_hd * fade_h[:, None] + product(scaled_hb.astype(row_bd.dtype), row_bd)
+        mean_h = mean_h * fade_h + (scaled_hb * mean_b[None]).sum(-1)
+        return mixed_hd, mean_h, best_h, sum_h * fade_h + weight_hb.sum(-1)
+
+    nothing_h = jnp.zeros(size, jnp.float32)
+    begin = jnp.zeros((size, width), jnp.float32), nothing_h, nothing_h + UNSEEN, nothing_h
+    mixed_hd, mean_h, _, sum_h = jax.lax.fori_loop(0, jnp.minimum(now // BLOCK + 1, steps // BLOCK), add, begin)
+    out[head, :] = ((mixed_hd - mean_h[:, None]) / sum_h[:, None]).astype(out.dtype)
+    row_out[now % rows, :] = x_d
+
+
+def _moments(sum_b: Array, square_b: Array, width: int) -> tuple[Array, Array]:
+    """Mean, and one over the deviation, from sums of one pass: a second one would need the rows in float32 at once.
+
+    What float32 loses by it matters only where a mean is hundreds of deviations, which bfloat16 cannot hold.
+    """
+    mean_b = sum_b / width
+    return mean_b, jax.lax.rsqrt(jnp.maximum(square_b / width - mean_b * mean_b, 0.0) + EPSILON)
+
+
+def plain_window(query_hd: Array, age_hw: Array, row_rd: Array, x_d: Array, time: Array) -> tuple[Array, Array]:
+    row_rd = ring.put(row_rd, time, x_d)
+    row_wd, logits_hw, allowed_hw = last_rows(query_hd, age_hw, row_rd, time)
+    return row_rd, softmax(jnp.where(allowed_hw, logits_hw, UNSEEN)).astype(row_wd.dtype) @ row_wd
+
+
+def last_rows(query_hd: Array, age_hw: Array, row_rd: Array, time: Array) -> tuple[Array, Array, Array]:
+    """The last W rows, normalised; how well the query fits each, [H, W]; and which of them are of this episode."""
+    age_w = ring.count(age_hw.shape[1])
+    row_wd = normalise(row_rd[(time - age_w) % row_rd.shape[0]])
+    return row_wd, wide(query_hd @ row_wd.T) + age_hw, jnp.broadcast_to(age_w <= time, age_hw.shape)
+
+
+@window.defjvp
+def _window_jvp(primals: Any, tangents: Any) -> Any:
+    return window(*primals), jax.jvp(plain_window, primals, tangents)[1]

@@ -9,9 +9,9 @@ import math
 import jax
 import jax.numpy as jnp
 
-from hcam.memory.layers import MASKED, linear, sinusoids, spread, wide
+from hcam.memory.layers import linear, sinusoids, spread, wide
 from hcam.memory.types import Array, Params
-from hcam.memory.window import split_heads
+from hcam.memory.window import MASKED, split_heads
 
 
 def released_read(

@@ -27,7 +27,7 @@ from .recall import (
     keys_values,
     read_chunks,
 )
-from .relevance import ORDERS, relevance_logits, relevance_scale, summary_queries, top_chunks, top_weights
+from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
 from .types import Array, Memory, Params
 
 
@@ -248,15 +248,13 @@ def _recall_step(
         if fused(config):
             # What the plain form would answer is then left out by the compiler, and what it attended to as well
             # where nobody asks.
-            few = kernel.suits(kernel.filled(len(key_md)), config.width, config.dtype)
-            choose = partial(kernel_step.relevant if few else kernel_step.plain_relevant, k, order)
-            query_d = summary_queries(params, query_qd)[0]
-            chunk_k, weight_k = choose(relevance_scale(params), query_d, key_md, mask_qm[0])
-            begin_k = chunk_rows(config, number_m[chunk_k], row_rd.shape[0])[:, 0]
+            begin_k = chunk_rows(config, number_m[recalled.chunk_qk[0]], row_rd.shape[0])[:, 0]
             count = jnp.minimum(mask_qm[0].sum(dtype=jnp.int32), k)
             inner_qhd, code_qhc = coded_queries(params, query_qd, code_cd, heads)
-            mixed_hd, seen_hc = kernel_step.recall(inner_qhd[0], wide(code_qhc[0]), stored_rd, begin_k, weight_k, count)
-            answer_qd = coded_answers(params, mixed_hd[None], weight_k[None], seen_hc[None], code_cd)
+            mixed_hd, seen_hc = kernel_step.recall(
+                inner_qhd[0], wide(code_qhc[0]), stored_rd, begin_k, recalled.weight_qk[0], count
+            )
+            answer_qd = coded_answers(params, mixed_hd[None], recalled.weight_qk, seen_hc[None], code_cd)
         return answer_qd, recalled
 
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)

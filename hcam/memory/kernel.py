@@ -16,8 +16,6 @@ from .types import Array
 FEWEST = 16  # rows and columns of the smallest product that the GPU's matrix units take
 LARGEST = 32 * 512  # elements of a chunk, and
 WIDEST = 512  # features: what a program holds must fit into registers and shared memory
-UNSEEN = -1e30  # a logit that leaves nothing of what it stands for
-PART = 64  # features that short programs work on together: the fewer registers, the more of them share a core
 
 
 def suits(rows: int, width: int, dtype: Any) -> bool:
@@ -48,6 +46,6 @@ def product(left: Array, right: Array) -> Array:
     return found
 
 
-def filled(rows: int) -> int:
-    """Rows of a block that holds so many: a power of two, as all sizes in a kernel."""
-    return max(FEWEST, 1 << math.ceil(math.log2(rows)))
+def filled(heads: int) -> int:
+    """Rows of a block that holds all heads: a power of two, as all sizes in a kernel."""
+    return max(FEWEST, 1 << math.ceil(math.log2(heads)))

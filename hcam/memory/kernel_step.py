@@ -1,4 +1,4 @@
-"""Acting, one step of one environment: summarise, choose, recall (`kernel_window_step.py` comes first).
+"""Acting, one step of one environment: summarise, recall (`kernel_window_step.py` comes first).
 
 In plain JAX every one of these copies the rows that it looks at; the kernels read them where they are, once.
 """
@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from . import ring
-from .kernel import PART, UNSEEN, call, filled, product
+from .kernel import call, filled, product
 from .layers import softmax, spread, wide
-from .relevance import top_chunks
 from .types import Array
 
 # Summaries ------------------------------------------------------------------------------------------------------------
@@ -45,68 +44,6 @@ def plain_summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, 
 @summarise.defjvp
 def _summarise_jvp(chunk: int, primals: Any, tangents: Any) -> Any:
     return summarise(chunk, *primals), jax.jvp(partial(plain_summarise, chunk), primals, tangents)[1]
-
-
-# Which chunks ---------------------------------------------------------------------------------------------------------
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def relevant(k: int, order: str, scale: float, query_d: Array, summary_md: Array, mask_m: Array) -> tuple[Array, Array]:
-    """The k chunks that matter most to one query and their relevances, [K] each: `top_chunks` in one go.
-
-    Summaries that the mask forbids are not read. Where it allows fewer than k, the rest is chunk 0 with weight 0.
-
-    Args:
-      k, order: as in `top_chunks`.
-      scale: of the logits.
-      query_d: the query as it meets summaries.
-      summary_md, mask_m: the summaries, and whether each may be recalled.
-    """
-    slots, width = summary_md.shape
-    size, places, parts = filled(slots), 1 << (k - 1).bit_length(), range(0, width, PART)
-
-    def body(query: Any, summary: Any, mask: Any, chunk: Any, weight: Any) -> None:
-        from jax.experimental import pallas as pl
-
-        number_m, place_k = jnp.arange(size, dtype=jnp.int32), jnp.arange(places, dtype=jnp.int32) % k
-        real_m = (number_m < slots) & mask[number_m % slots]
-        look_m, logits_m = jnp.where(real_m, number_m, 0), jnp.zeros(size, jnp.float32)
-        for part in (pl.dslice(begin, min(PART, width)) for begin in parts):
-            logits_m += (wide(summary[look_m, part]) * wide(query[part])[None]).sum(-1)
-        logits_m = jnp.where(real_m, logits_m * scale, UNSEEN)
-        better_mo = (logits_m[None, :] > logits_m[:, None]) | (
-            (logits_m[None, :] == logits_m[:, None]) & (number_m[None, :] < number_m[:, None])
-        )
-        rank_m = better_mo.sum(-1, dtype=jnp.int32)
-        counted_m = real_m & (rank_m < k) if order == "top_k_then_softmax" else real_m
-        exp_m = jnp.where(counted_m, jnp.exp(logits_m - logits_m.max()), 0.0)
-        weight_m = exp_m / jnp.maximum(exp_m.sum(), 1.0)  # the best alone counts 1, if there is one
-        here_km = (rank_m[None, :] == place_k[:, None]) & real_m[None, :]
-        chunk[place_k] = jnp.where(here_km, number_m[None, :], 0).sum(-1, dtype=jnp.int32)
-        weight[place_k] = jnp.where(here_km, weight_m[None, :], 0.0).sum(-1)
-
-    found: tuple[Array, Array] = call(
-        body,
-        "relevant_step",
-        2 * width * slots,
-        warps=4,
-        stages=1,
-        out_shape=tuple(jax.typeof(query_d).update(shape=(k,), dtype=jnp.dtype(kind)) for kind in ("int32", "float32")),
-    )(query_d, summary_md, mask_m)
-    return found
-
-
-def plain_relevant(
-    k: int, order: str, scale: float, query_d: Array, summary_md: Array, mask_m: Array
-) -> tuple[Array, Array]:
-    logits_m = jnp.where(mask_m, wide(summary_md @ query_d) * scale, UNSEEN)
-    chunk_qk, weight_qk = top_chunks(logits_m[None], k, order)
-    return chunk_qk[0], weight_qk[0]
-
-
-@relevant.defjvp
-def _relevant_jvp(k: int, order: str, scale: float, primals: Any, tangents: Any) -> Any:
-    return relevant(k, order, scale, *primals), jax.jvp(partial(plain_relevant, k, order, scale), primals, tangents)[1]
 
 
 # The read -------------------------------------------------------------------------------------------------------------

@@ -6,11 +6,13 @@ import jax
 import jax.numpy as jnp
 
 from . import ring
-from .kernel import PART, UNSEEN, call, filled, product
+from .kernel import call, filled, product
 from .layers import EPSILON, normalise, softmax, wide
 from .types import Array
 
 BLOCK = 32  # rows that are looked at together
+PART = 128  # features of them, where they are one block: the fewer registers a program has, the more share a core
+UNSEEN = -1e30  # a logit that leaves nothing of what it stands for
 
 
 @jax.custom_jvp

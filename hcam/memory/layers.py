@@ -9,7 +9,6 @@ from jax.typing import DTypeLike
 
 from .types import Array, Params
 
-MASKED = -1e6  # what the released module puts in place of a masked logit; softmax turns it into an exact zero
 EPSILON = 1e-5  # of LayerNorm
 
 

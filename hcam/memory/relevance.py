@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from . import ring
-from .layers import MASKED, linear, wide
+from .layers import linear, wide
 from .types import Array, Params
+from .window import MASKED
 
 ORDERS = ("top_k_then_softmax", "softmax_then_top_k")
 COUNTING_LIMIT = 64  # up to here, ranking chunks by counting the better ones beats a sort
@@ -15,23 +16,15 @@ COUNTING_LIMIT = 64  # up to here, ranking chunks by counting the better ones be
 
 def relevance_logits(params: Params, query_qe: Array, key_md: Array, mask_qm: Array | None) -> Array:
     """[Q, M], float32. The key projection goes to whichever side has fewer rows."""
+    query_qs = linear(params["relevance_query"], query_qe)
+    key_weight = params["relevance_key"]["w"].astype(query_qe.dtype)
+    scale = 1 / math.sqrt(query_qs.shape[-1])
     if query_qe.shape[0] < key_md.shape[0]:
-        logits_qm = jnp.einsum("qd,md->qm", summary_queries(params, query_qe), key_md)
+        logits_qm = jnp.einsum("qd,md->qm", query_qs @ key_weight.T, key_md)
     else:
-        key_ms = key_md @ params["relevance_key"]["w"].astype(query_qe.dtype)
-        logits_qm = jnp.einsum("qs,ms->qm", linear(params["relevance_query"], query_qe), key_ms)
-    logits_qm = wide(logits_qm) * relevance_scale(params)
+        logits_qm = jnp.einsum("qs,ms->qm", query_qs, key_md @ key_weight)
+    logits_qm = wide(logits_qm) * scale
     return logits_qm if mask_qm is None else jnp.where(mask_qm, logits_qm, MASKED)
-
-
-def summary_queries(params: Params, query_qe: Array) -> Array:
-    """Queries as they meet summaries, key projection included: [Q, E] -> [Q, D]."""
-    found: Array = linear(params["relevance_query"], query_qe) @ params["relevance_key"]["w"].astype(query_qe.dtype).T
-    return found
-
-
-def relevance_scale(params: Params) -> float:
-    return 1 / math.sqrt(params["relevance_query"]["w"].shape[-1])
 
 
 def top_chunks(logits_qm: Array, k: int, order: str) -> tuple[Array, Array]:

@@ -12,8 +12,10 @@ from jax.typing import DTypeLike
 
 from . import kernel, kernel_window, kernel_window_step, ring
 from .kernel_window_step import BLOCK
-from .layers import MASKED, init_linear, init_norm, layer_norm, linear, sinusoids, spread, wide
+from .layers import init_linear, init_norm, layer_norm, linear, sinusoids, spread, wide
 from .types import Array, Params
+
+MASKED = -1e6  # what the released module puts in place of a masked logit; softmax turns it into an exact zero
 
 
 def init_window(key: Array, width: int, heads: int) -> Params:

@@ -64,8 +64,8 @@ def test_the_memory_acts_and_learns_the_same_with_them(monkeypatch, overlap, ord
 
     monkeypatch.setattr(kernel, "suits", suits)
     found = lived()
-    # In two layers: window, summary, choice and read of a step; of each unroll the read, and both sizes of the window.
-    assert len(calls) == 2 * 4 + 2 * 2 * 3
+    # In two layers: window, summary and read of a step; of each unroll the read, and both sizes of the window.
+    assert len(calls) == 2 * 3 + 2 * 2 * 3
     jax.tree.map(lambda one, two: np.testing.assert_allclose(one, two, rtol=1e-3, atol=3e-5), found, without)
 
 

@@ -86,66 +86,6 @@ def test_its_gradient_is_that_of_the_plain_form():
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), *map(gradient, FORMS))
 
 
-# Which chunks
-
-
-def asked(seed, slots=7, allowed=7, dtype="float32"):
-    keys = jax.random.split(jax.random.key(seed), 3)
-    summary_md = jax.random.normal(keys[1], (slots, WIDTH)).astype(dtype)
-    mask_m = jax.random.permutation(keys[2], jnp.arange(slots) < allowed)
-    return jax.random.normal(keys[0], (WIDTH,)).astype(dtype), summary_md.at[3].set(summary_md[1]), mask_m  # a tie
-
-
-def slow_relevant(k, order, scale, query_d, summary_md, mask_m):
-    """The best of those allowed, the lower index first where two are alike; as many as there are."""
-    logits_m = np.asarray(summary_md, np.float64) @ np.asarray(query_d, np.float64) * scale
-    allowed = sorted((-logits_m[m], m) for m in range(len(logits_m)) if mask_m[m])
-    best = [m for _, m in allowed[:k]]
-    counted = best if order == "top_k_then_softmax" else [m for _, m in allowed]
-    return best, np.exp(logits_m[best]) / np.exp(logits_m[counted]).sum()
-
-
-@pytest.mark.parametrize("order", ["top_k_then_softmax", "softmax_then_top_k"])
-@pytest.mark.parametrize(("k", "slots", "allowed"), [(4, 7, 7), (3, 19, 12), (4, 7, 2), (1, 5, 5), (5, 40, 1)])
-def test_chosen_chunks_and_their_weights_equal_the_slow_loop(k, slots, allowed, order):
-    case = asked(slots + allowed, slots, allowed)
-    expected_chunk, expected_weight = slow_relevant(k, order, 0.3, *case)
-    for form in (kernel_step.relevant, kernel_step.plain_relevant):
-        chunk_k, weight_k = form(k, order, 0.3, *case)
-        assert list(chunk_k[: len(expected_chunk)]) == expected_chunk
-        np.testing.assert_allclose(weight_k[: len(expected_weight)], expected_weight, rtol=1e-4)
-        assert not np.any(weight_k[len(expected_weight) :])
-
-
-def test_where_nothing_may_be_recalled_nothing_has_weight():
-    chunk_k, weight_k = kernel_step.relevant(4, "top_k_then_softmax", 0.3, *asked(1, allowed=0))
-    assert not np.any(weight_k)
-    assert not np.any(chunk_k)
-
-
-def test_choices_of_many_environments_are_one_call():
-    cases = [asked(seed, allowed=seed) for seed in (1, 3, 7)]
-    choose = partial(kernel_step.relevant, 4, "top_k_then_softmax", 0.3)
-    found = jax.jit(jax.vmap(choose))(*(jnp.stack(leaves) for leaves in zip(*cases, strict=True)))
-    for n, case in enumerate(cases):
-        for one, expected in zip(found, choose(*case), strict=True):
-            np.testing.assert_array_equal(one[n], expected)
-
-
-def test_gradient_of_the_weights_is_that_of_the_plain_form():
-    query_d, *others = asked(5)
-
-    def gradient(form):
-        def size(query_d):
-            return jnp.square(form(4, "top_k_then_softmax", 0.3, query_d, *others)[1]).sum()
-
-        return jax.grad(size)(query_d)
-
-    found, expected = gradient(kernel_step.relevant), gradient(kernel_step.plain_relevant)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-    assert np.any(expected)
-
-
 # Summaries
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam.memory import kernel_unroll, layers
+from hcam.memory import kernel_unroll, window
 from hcam.memory.relevance import top_weights
 
 CHUNK, WIDTH = 16, 32
@@ -20,7 +20,7 @@ def recalled(seed, queries=20, heads=4, slots=6, k=3, dtype="float32"):
     code_qhc = jax.random.normal(keys[3], (queries, heads, CHUNK)).astype(dtype)
     content_mcd = jax.random.normal(keys[1], (slots, CHUNK, WIDTH)).astype(dtype)
     there_qm = jnp.arange(slots)[None, :] * 4 <= jnp.arange(queries)[:, None]
-    logits_qm = jnp.where(there_qm, 2 * jax.random.normal(keys[2], (queries, slots)), layers.MASKED)
+    logits_qm = jnp.where(there_qm, 2 * jax.random.normal(keys[2], (queries, slots)), window.MASKED)
     parts = content_mcd[:4], content_mcd[4:]
     return (inner_qhd, code_qhc, parts, logits_qm), lambda logits_qm: top_weights(logits_qm, k, "top_k_then_softmax")
 
@@ -87,7 +87,7 @@ def test_the_code_counts_as_if_it_were_added_to_the_rows():
 def test_chunks_without_a_weight_are_not_looked_at():
     """Not even if there is nothing sensible in them: a ring's rows are never cleared."""
     (inner_qhd, code_qhc, parts, logits_qm), weigh = recalled(3)
-    weight_qm = weigh(jnp.where(jnp.arange(6)[None] == 2, layers.MASKED, logits_qm))
+    weight_qm = weigh(jnp.where(jnp.arange(6)[None] == 2, window.MASKED, logits_qm))
     spoilt = parts[0].at[2].set(jnp.nan), parts[1]
     expected = plain(inner_qhd, code_qhc, parts, weight_qm)
     found, pull = jax.vjp(lambda *args: fused(*args[:2], spoilt, args[2]), inner_qhd, code_qhc, weight_qm)

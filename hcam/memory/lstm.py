@@ -22,10 +22,11 @@ class LSTM:
 
     width: int = 512
     layers: int = 4
+    span: int = 128  # cells begin by holding on for 1 to so many steps. Unspecified in the paper; see `open_gates`
     dtype: str = "float32"  # of the matrix products; gates and cells stay in float32
 
     def __post_init__(self) -> None:
-        checks.positive(width=self.width, layers=self.layers)
+        checks.positive(width=self.width, layers=self.layers, span=self.span)
         checks.choice(checks.DTYPES, dtype=self.dtype)
 
 
@@ -41,19 +42,28 @@ def build(config: LSTM) -> Memory:
 
 
 def init_params(config: LSTM, key: Array) -> Params:
-    """Forget gates start open (bias 1), or a fresh LSTM forgets in two steps."""
-    forget_open = jnp.zeros((4, config.width), jnp.float32).at[1].set(1.0).reshape(-1)
-
     def layer(key: Array) -> Params:
         key_in, key_hidden = jax.random.split(key)
         params = {
             "in": init_linear(key_in, config.width, 4 * config.width),
             "hidden": init_linear(key_hidden, config.width, 4 * config.width, bias=False),
         }
-        params["in"]["b"] = forget_open
+        params["in"]["b"] = open_gates(config)
         return params
 
     return tuple(layer(layer_key) for layer_key in jax.random.split(key, config.layers))
+
+
+def open_gates(config: LSTM) -> Array:
+    """The gates' biases, [4 D]: a cell forgets 1 / (1 + n) of itself a step, and takes in as much; n from 1 to `span`.
+
+    With the usual bias of 1 all cells begin by forgetting a quarter a step, and what is to be remembered for forty never
+    comes to be noticed (docs/training.md). After Tallec and Ollivier, "Can recurrent neural networks warp time?"
+    """
+    part_d = (jnp.arange(config.width, dtype=jnp.float32) + 0.5) / config.width
+    held_d = jnp.log(1 + (config.span - 1) * part_d)
+    nothing_d = jnp.zeros_like(held_d)
+    return jnp.concatenate([-held_d, held_d, nothing_d, nothing_d])
 
 
 def init_state(config: LSTM) -> LSTMState:

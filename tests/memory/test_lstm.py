@@ -25,14 +25,19 @@ def test_equals_the_slow_lstm():
     np.testing.assert_allclose(stepped, expected, atol=1e-5)
 
 
-def test_forget_gates_start_open():
-    """Bias 1 for the second quarter (forget) of each layer's gates, 0 for the others; no bias on the hidden side."""
-    params = jax.jit(memory.make(LSTM(width=3, layers=2)).init_params)(jax.random.key(0))
-    assert len(params) == 2
-    for layer in params:
-        np.testing.assert_array_equal(layer["in"]["b"], [0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0])
-        assert "b" not in layer["hidden"]
+def test_cells_begin_by_holding_on_for_1_to_span_steps():
+    """One that is to hold on for n keeps n / (1 + n) of itself at a step, and takes in the rest."""
+    config = LSTM(width=64, layers=2, span=100)
+    params = jax.jit(memory.make(config).init_params)(jax.random.key(0))
+    assert len(params) == config.layers
     assert not np.array_equal(params[0]["in"]["w"], params[1]["in"]["w"])
+    for layer in params:
+        assert "b" not in layer["hidden"]
+        take_d, keep_d, candidate_d, out_d = np.split(np.asarray(layer["in"]["b"]), 4)
+        kept_d = 1 / (1 + np.exp(-keep_d))
+        np.testing.assert_allclose(kept_d / (1 - kept_d), 1 + 99 * (np.arange(64) + 0.5) / 64, rtol=1e-4)
+        np.testing.assert_array_equal(take_d, -keep_d)
+        assert not np.any([candidate_d, out_d])
 
 
 def test_gradients_flow_within_an_unroll_and_an_episode():

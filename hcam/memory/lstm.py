@@ -57,8 +57,8 @@ def init_params(config: LSTM, key: Array) -> Params:
 def open_gates(config: LSTM) -> Array:
     """The gates' biases, [4 D]: a cell forgets 1 / (1 + n) of itself a step, and takes in as much; n from 1 to `span`.
 
-    With the usual bias of 1 all cells begin by forgetting a quarter a step, and what is to be remembered for forty never
-    comes to be noticed (docs/training.md). After Tallec and Ollivier, "Can recurrent neural networks warp time?"
+    With the usual bias of 1 all cells begin by forgetting a quarter a step, and what matters forty steps later is never
+    noticed (docs/training.md). After Tallec and Ollivier, "Can recurrent neural networks warp time?"
     """
     part_d = (jnp.arange(config.width, dtype=jnp.float32) + 0.5) / config.width
     held_d = jnp.log(1 + (config.span - 1) * part_d)

@@ -3,8 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
+import pytest
 
-from hcam import memory
+from hcam import agent, memory, presets
+from hcam.envs.choreography import choice_time
 from hcam.memory import LSTM, Recall
 from tests.memory.cases import CONFIGS, LENGTH, WIDTH, assert_same, inputs, params_of, programs, run_steps, starts
 from tests.memory.oracle import SlowLSTM
@@ -70,3 +73,49 @@ def test_each_layer_adds_no_more_than_one():
     y = programs(CONFIG).unroll(params_of(CONFIG), memory.make(CONFIG).init_state(), x, starts())[1]
     assert y.shape == (LENGTH, WIDTH)
     assert 1 < np.abs(y - x).max() <= CONFIG.layers
+
+
+EPISODES, UPDATES = 64, 3000
+
+
+def told(params, made, env, level):
+    """How often an agent is right in the end about the quickstart's question, if it learns from the right answer."""
+    time_t = jnp.arange(int(choice_time(2, 5)) + 1, dtype=jnp.int32)  # up to the question
+
+    def episode(key):
+        begin, steps = env.start(key, level), len(time_t)
+        seen_t = jax.vmap(lambda time: made.look(env.observe(begin._replace(time=time), level)))(time_t)
+        return agent.Inputs(seen_t, time_t == 0, jnp.zeros(steps, jnp.int32), jnp.zeros(steps)), env.expert(begin)
+
+    def loss(params, key):
+        inputs_bt, answer_b = jax.vmap(episode)(jax.random.split(key, EPISODES))
+        unroll = jax.vmap(lambda inputs_t: made.unroll(params, made.init_state(), inputs_t)[1].logits[-1])
+        logits_ba = unroll(inputs_bt)
+        right_b = logits_ba.argmax(-1) == answer_b
+        return optax.softmax_cross_entropy_with_integer_labels(logits_ba, answer_b).mean(), right_b.mean()
+
+    rule = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(optax.linear_schedule(2e-3, 0.0, UPDATES)))
+
+    def update(carry, key):
+        params, state = carry
+        gradient, right = jax.grad(loss, has_aux=True)(params, key)
+        change, state = rule.update(gradient, state, params)
+        return (optax.apply_updates(params, change), state), right
+
+    keys = jax.random.split(jax.random.key(7), UPDATES)
+    return jax.jit(lambda carry: jax.lax.scan(update, carry, keys))((params, rule.init(params)))[1][
+        -UPDATES // 20 :
+    ].mean()
+
+
+@pytest.mark.slow
+def test_with_the_usual_gates_it_does_not_even_learn_what_it_is_told():
+    """Chance is 1/2. It is for this that cells begin by holding on; about three minutes each."""
+    config = presets.preset("quickstart", "ballet", "lstm")
+    env = config.task.make()
+    made, level = agent.make(config.agent, env), config.task.params(env)
+    params = made.init_params(jax.random.key(0))
+    usual = jnp.repeat(jnp.array([0.0, 1.0, 0.0, 0.0]), config.agent.memory.width)
+    forgetful = tuple(layer | {"in": layer["in"] | {"b": usual}} for layer in params["memory"])
+    assert told(params | {"memory": forgetful}, made, env, level) < 0.55
+    assert told(params, made, env, level) > 0.8

@@ -33,7 +33,7 @@ READ = """## How to read it
 * The settings are those of `--preset fast`: the paper's task and agent, narrower, with a recipe for one GPU
   (`hcam/presets.py`), the same for every memory: also a curriculum, by which each plays most what it is least sure of
   (`docs/training.md`). Evaluations play every level equally often. A single seed says little about how sure a result
-  is; it is called so.
+  is; it is called so. Minutes and steps/s are those of the run, which may have shared its card with another one.
 """
 
 REPRODUCE = """## Make one yourself

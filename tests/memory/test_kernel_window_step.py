@@ -10,13 +10,13 @@ from hcam.memory import kernel_window_step
 WIDTH = 32
 
 
-def looked(time, heads=4, steps=32, rows=48, dtype="float32"):
+def looked(time, heads=4, steps=32, rows=48, dtype="float32", width=WIDTH):
     keys = jax.random.split(jax.random.key(time), 4)
     return (
-        jax.random.normal(keys[0], (heads, WIDTH)).astype(dtype),
+        jax.random.normal(keys[0], (heads, width)).astype(dtype),
         jax.random.normal(keys[1], (heads, steps)),
-        (3 + 2 * jax.random.normal(keys[2], (rows, WIDTH))).astype(dtype),
-        (5 * jax.random.normal(keys[3], (WIDTH,))).astype(dtype),
+        (3 + 2 * jax.random.normal(keys[2], (rows, width))).astype(dtype),
+        (5 * jax.random.normal(keys[3], (width,))).astype(dtype),
         jnp.int32(time),
     )
 
@@ -43,6 +43,12 @@ def test_window_equals_the_slow_loop(time, heads, steps, rows):
     for form in (kernel_window_step.window, kernel_window_step.plain_window):
         for found, expected in zip(form(*case), slow_window(*case), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-5)
+
+
+def test_wide_rows_are_looked_at_part_by_part():
+    case = looked(60, width=2 * kernel_window_step.PART)
+    for found, expected in zip(kernel_window_step.window(*case), slow_window(*case), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=5e-5)
 
 
 def test_windows_of_many_environments_are_one_call():

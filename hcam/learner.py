@@ -77,7 +77,7 @@ class Learner(NamedTuple):
     def update(self, state: TrainState) -> tuple[TrainState, Seen]:
         lives_b, batch = self.act(state)
         params, optimiser, learned = self.learn(state, batch)
-        tally = count(batch.steps_tb.episode, self.levels)
+        tally = count(batch.steps_mtb.episode, self.levels)
         record = curriculum.note(state.record, tally)
         return TrainState(params, optimiser, lives_b, record, state.key, state.updates + 1), Seen(learned, tally)
 
@@ -88,9 +88,11 @@ class Learner(NamedTuple):
         weights = in_dtype(state.params, self.agent.config.dtype)  # once, not at every step
         memory_b, lives_b = set_aside(state.lives_b, state.updates)
         level = curriculum.choose(self.level, state.record) if self.config.curriculum else self.level
-        lives_b, steps_tb = rollout.rollout(self.agent, self.env, weights, level, key, lives_b, self.config.unroll)
+        sizes = self.config.unroll, self.config.minibatches
+        lives_b, steps_mtb = rollout.in_shares(self.agent, self.env, weights, level, key, lives_b, *sizes)
         lives_b, value_b = rollout.expected(self.agent, weights, lives_b)
-        return lives_b, Batch(memory_b, steps_tb, value_b)
+        memory_mb, value_mb = rollout.shared_out((memory_b, value_b), self.config.minibatches)
+        return lives_b, Batch(memory_mb, steps_mtb, value_mb)
 
     @jax.named_scope("learning")
     def learn(self, state: TrainState, batch: "Batch") -> tuple[Params, Any, dict[str, Array]]:
@@ -99,26 +101,28 @@ class Learner(NamedTuple):
         All parameters lie in one vector here, so that clipping and Adam are a few kernels and not a few per array.
         """
         params_p, unflatten = ravel_pytree(state.params)
-        size = self.config.environments // self.config.minibatches
+        shares, epochs = self.config.minibatches, self.config.epochs
 
-        def total(params_p: Array, share: Batch, m: Array) -> tuple[Array, dict[str, Array]]:
-            offset = state.updates + m  # of the steps to reconstruct: others in every update, whichever the share
+        def total(params_p: Array, share: Batch, offset: Array) -> tuple[Array, dict[str, Array]]:
             return loss.total(self.loss, *loss.per_step(self.agent, self.loss, unflatten(params_p), *share, offset))
 
-        def body(carry: tuple[Array, Any], m: Array) -> tuple[tuple[Array, Any], dict[str, Array]]:
+        def body(carry: tuple[Array, Any], given: tuple[Batch, Array]) -> tuple[tuple[Array, Any], dict[str, Array]]:
             params_p, optimiser = carry
-            share = share_of(batch, m % self.config.minibatches, size)
-            gradient_p, seen = jax.grad(total, has_aux=True)(params_p, share, m)
+            gradient_p, seen = jax.grad(total, has_aux=True)(params_p, *given)
             # optax mixes Python numbers and int32 counters.
             with jax.named_scope("optimiser"), jax.numpy_dtype_promotion("standard"):
                 change_p, optimiser = self.optimiser.update(gradient_p, optimiser, params_p)
             return (params_p + change_p, optimiser), {**seen, "gradient": optax.tree.norm(gradient_p)}
 
-        (params_p, optimiser), seen_m = jax.lax.scan(
-            body, (params_p, state.optimiser), jnp.arange(self.config.gradient_steps)
-        )
-        means = {name: value_m.mean() for name, value_m in seen_m.items()}
-        first = {f"{name}_first": seen_m[name][0] for name in ("rho", "drift")}
+        def epoch(carry: tuple[Array, Any], done: Array) -> tuple[tuple[Array, Any], dict[str, Array]]:
+            # Which steps to reconstruct: others in every update, whichever the share.
+            offset_m = state.updates + done + jnp.arange(shares)
+            # Shares are what is scanned over, and not looked up: then XLA has the next thing it needs copied meanwhile.
+            return jax.lax.scan(body, carry, (batch, offset_m))
+
+        (params_p, optimiser), seen_em = jax.lax.scan(epoch, (params_p, state.optimiser), shares * jnp.arange(epochs))
+        means = {name: value_em.mean() for name, value_em in seen_em.items()}
+        first = {f"{name}_first": seen_em[name][0, 0] for name in ("rho", "drift")}
         return unflatten(params_p), optimiser, means | first
 
 
@@ -133,11 +137,11 @@ def of_seeds(run: Callable[[TrainState], tuple[TrainState, Any]], seeds: int) ->
 
 
 class Batch(NamedTuple):
-    """What an unroll gives to learn from."""
+    """What an unroll gives to learn from, in shares of the environments: a minibatch each."""
 
-    memory_b: Any  # at its first step
-    steps_tb: Steps
-    value_b: Array  # what the agent expected after its last step
+    memory_mb: Any  # at its first step
+    steps_mtb: Steps
+    value_mb: Array  # what the agent expected after its last step
 
 
 def set_aside(lives_b: Life, updates: Array) -> tuple[Any, Life]:
@@ -150,12 +154,3 @@ def set_aside(lives_b: Life, updates: Array) -> tuple[Any, Life]:
     in_turn: Any = jax.lax.optimization_barrier
     found: tuple[Any, Life] = in_turn((memory_b, lives_b))
     return found
-
-
-def share_of(batch: Batch, m: Array, size: int) -> Batch:
-    """The m-th share of the environments."""
-
-    def cut(tree: Any, axis: int) -> Any:
-        return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, m * size, size, axis), tree)
-
-    return Batch(cut(batch.memory_b, 0), cut(batch.steps_tb, 1), cut(batch.value_b, 0))

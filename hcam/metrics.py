@@ -30,14 +30,16 @@ class Seen(NamedTuple):
     tally: Tally
 
 
-def count(episode_tb: Episode, levels: int) -> Tally:
-    ended_tbl = (episode_tb.level[..., None] == jnp.arange(levels)[None, None]) & episode_tb.done[..., None]
+def count(episode_n: Episode, levels: int) -> Tally:
+    """Of steps in an array of any shape."""
+    episode_n = Episode(*(leaf.ravel() for leaf in episode_n))
+    ended_nl = (episode_n.level[:, None] == jnp.arange(levels)[None]) & episode_n.done[:, None]
 
-    def total(value_tb: Array) -> Array:
-        return jnp.where(ended_tbl, value_tb.astype(jnp.float32)[..., None], 0.0).sum((0, 1))
+    def total(value_n: Array) -> Array:
+        return jnp.where(ended_nl, value_n.astype(jnp.float32)[:, None], 0.0).sum(0)
 
-    one = jnp.ones_like(episode_tb.ret)
-    return Tally(*map(total, (one, episode_tb.success, episode_tb.ret, episode_tb.length)))
+    one_n = jnp.ones_like(episode_n.ret)
+    return Tally(*map(total, (one_n, episode_n.success, episode_n.ret, episode_n.length)))
 
 
 def add(seen: list[Any]) -> Any:

@@ -84,23 +84,48 @@ def rollout(
     greedy: bool = False,
 ) -> tuple[Life, Steps]:
     """T steps of B environments: the lives that go on, and Steps [T, B]."""
+    lives_b, steps_mtb = in_shares(agent, env, weights, params, key, lives_b, steps, 1, greedy)
+    return lives_b, jax.tree.map(lambda leaf_mtb: leaf_mtb[0], steps_mtb)
+
+
+def in_shares(
+    agent: Agent,
+    env: Environment,
+    weights: Weights,
+    params: Params,
+    key: Array,
+    lives_b: Life,
+    steps: int,
+    shares: int,
+    greedy: bool = False,
+) -> tuple[Life, Steps]:
+    """The same for who learns from one share of the environments after another: Steps [M, T, B/M].
+
+    Each share is in one piece then, which a GPU fetches while it computes; cut out of [T, B] it would be waited for.
+    """
     batch = lives_b.length.size
     one = partial(act, agent, env, weights, params, greedy)
 
     def step(lives_b: Life, t: Array | int) -> tuple[Life, Steps]:
-        return jax.vmap(one)(jax.random.split(jax.random.fold_in(key, t), batch), lives_b)
+        lives_b, steps_b = jax.vmap(one)(jax.random.split(jax.random.fold_in(key, t), batch), lives_b)
+        return lives_b, shared_out(steps_b, shares)
 
     def body(carry: tuple[Life, Steps], t: Array) -> tuple[tuple[Life, Steps], None]:
-        lives_b, steps_tb = carry
-        lives_b, steps_b = step(lives_b, t)
-        put = partial(jax.lax.dynamic_update_index_in_dim, index=t, axis=0)
-        return (lives_b, jax.tree.map(put, steps_tb, steps_b)), None
+        lives_b, steps_mtb = carry
+        lives_b, steps_mb = step(lives_b, t)
+        put = partial(jax.lax.dynamic_update_index_in_dim, index=t, axis=1)
+        return (lives_b, jax.tree.map(put, steps_mtb, steps_mb)), None
 
     # Where the steps will be: scan would fill it with zeros first, gigabytes of them where there are images.
     shapes = jax.eval_shape(step, lives_b, 0)[1]
     empty: Any = jax.lax.empty
-    steps_tb = jax.tree.map(lambda leaf: empty((steps, *leaf.shape), leaf.dtype), shapes)
-    return jax.lax.scan(body, (lives_b, steps_tb), jnp.arange(steps))[0]
+    steps_mtb = jax.tree.map(lambda leaf: empty((shares, steps, *leaf.shape[1:]), leaf.dtype), shapes)
+    return jax.lax.scan(body, (lives_b, steps_mtb), jnp.arange(steps))[0]
+
+
+def shared_out(tree_b: Any, shares: int) -> Any:
+    """[B] -> [M, B/M]."""
+    return jax.tree.map(lambda leaf_b: leaf_b.reshape(shares, -1, *leaf_b.shape[1:]), tree_b)
 
 
 def expected(agent: Agent, weights: Weights, lives_b: Life) -> tuple[Life, Array]:

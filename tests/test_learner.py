@@ -1,7 +1,6 @@
 """The whole update on probes with known answers: each finds the value or the policy that is the right one."""
 
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ import pytest
 from hcam import agent, curriculum, envs, optimiser
 from hcam.agent import AgentConfig, Inputs, MemoryConfig
 from hcam.heads import HeadsConfig
-from hcam.learner import Batch, Learner, LearnerConfig, share_of
+from hcam.learner import Learner, LearnerConfig
 from hcam.loss import LossConfig
 from hcam.optimiser import OptimiserConfig
 
@@ -117,12 +116,30 @@ def test_the_first_minibatch_is_on_policy():
 
 
 def test_minibatches_share_out_the_environments():
-    steps: Any = {"s": jnp.arange(24).reshape(3, 8)}
-    batch = Batch({"m": jnp.arange(8)}, steps, jnp.arange(8.0))
-    shares = [share_of(batch, jnp.int32(m), 4) for m in range(2)]
-    for part, axis in (("memory_b", 0), ("steps_tb", 1), ("value_b", 0)):
-        joined = [jax.tree.leaves(getattr(share, part))[0] for share in shares]
-        np.testing.assert_array_equal(np.concatenate(joined, axis), jax.tree.leaves(getattr(batch, part))[0])
+    """Share m has the m-th environments, with the memories they began with and the values they ended with."""
+    whole, shared = (make("first_symbol", ("blanks6",), "hcam", minibatches=m) for m in (1, 4))
+    state, _ = jax.jit(whole.update)(jax.jit(whole.init)(jax.random.key(0)))  # so that no two memories are alike
+    (_, one), (_, four) = (jax.jit(learner.act)(state) for learner in (whole, shared))
+
+    def check(axis, of_all, of_shares):
+        assert of_all.std() > 0
+        assert len(of_shares) == 4
+        np.testing.assert_array_equal(of_all[0], np.concatenate(np.asarray(of_shares), axis))
+
+    check(1, one.steps_mtb.inputs.observation, four.steps_mtb.inputs.observation)
+    check(1, one.steps_mtb.logits, four.steps_mtb.logits)
+    check(0, one.memory_mb.layers[0].input_rd, four.memory_mb.layers[0].input_rd)
+    check(0, one.value_mb, four.value_mb)
+
+
+def test_every_minibatch_is_learned_from_in_every_epoch():
+    """With a rate of 0 nothing changes on the way: two epochs then tell what one tells, and shares what the whole."""
+    learners = [make("echo", (), minibatches=m, epochs=e, learning_rate=1e-30) for m, e in ((1, 1), (4, 1), (4, 2))]
+    state = jax.jit(learners[0].init)(jax.random.key(0))
+    whole, *others = (jax.jit(learner.update)(state)[1].losses for learner in learners)
+    for losses in others:
+        for name in ("policy", "baseline", "entropy"):
+            np.testing.assert_allclose(losses[name], whole[name], rtol=1e-5)
 
 
 def test_updates_use_new_keys_and_epochs_more_gradient_steps():

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from . import ring
-from .layers import linear, wide
+from .layers import linear, softmax, wide
 from .types import Array, Params
 from .window import MASKED
 
@@ -47,5 +47,6 @@ def top_weights(logits_qm: Array, k: int, order: str) -> Array:
     earlier = jnp.broadcast_to(jnp.tri(slots, k=-1, dtype=bool), (logits_qm.shape[0], slots, slots))
     chosen_qm = ((other > mine) | ((other == mine) & earlier)).sum(-1) < k
     if order == "softmax_then_top_k":
-        return jnp.where(chosen_qm, jax.nn.softmax(logits_qm, axis=-1), 0.0)
-    return jnp.where(chosen_qm, jax.nn.softmax(jnp.where(chosen_qm, logits_qm, -jnp.inf), axis=-1), 0.0)
+        return jnp.where(chosen_qm, softmax(logits_qm), 0.0)
+    # Added, not selected: the gradient then needs the weights alone, and nobody ranks chunks again for it.
+    return softmax(logits_qm + jnp.where(chosen_qm, 0.0, -jnp.inf))

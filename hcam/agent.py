@@ -14,6 +14,7 @@ from hcam.envs.spaces import Spaces
 from hcam.heads import HeadsConfig
 from hcam.memory import HCAM, LSTM, Local, TrXL, checks
 from hcam.memory import make as make_memory
+from hcam.memory.layers import in_dtype
 from hcam.memory.types import Array, Memory, Params
 
 
@@ -114,6 +115,14 @@ class Agent:
 
     def init_state(self) -> Any:
         return self.memory.init_state()
+
+    def prepare(self, params: Params) -> Params:
+        """The same parameters for many steps: in the dtype of computation, and what each would make of them made once.
+
+        `step` takes either, and gives the same.
+        """
+        weights = in_dtype(params, self.config.dtype)
+        return weights | {"memory": self.memory.prepare(weights["memory"])}
 
     @jax.named_scope("encoder")
     def look(self, observation: Observation) -> Observation:

@@ -16,7 +16,6 @@ from hcam.envs.environment import Environment
 from hcam.envs.environment import Params as Level
 from hcam.loss import LossConfig
 from hcam.memory import checks
-from hcam.memory.layers import in_dtype
 from hcam.memory.types import Array, Params
 from hcam.metrics import Seen, count
 from hcam.rollout import Life, Steps
@@ -85,7 +84,7 @@ class Learner(NamedTuple):
     def act(self, state: TrainState) -> tuple[Life, "Batch"]:
         """An unroll of all environments: the lives that go on, and what there is to learn from."""
         key = jax.random.fold_in(state.key, state.updates)
-        weights = in_dtype(state.params, self.agent.config.dtype)  # once, not at every step
+        weights = self.agent.prepare(state.params)
         memory_b, lives_b = set_aside(state.lives_b, state.updates)
         level = curriculum.choose(self.level, state.record) if self.config.curriculum else self.level
         sizes = self.config.unroll, self.config.minibatches

@@ -254,13 +254,13 @@ def test_a_part_may_not_be_called_like_a_loss():
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_weights_that_are_converted_once_act_the_same_to_the_bit(memory):
-    """Acting converts them before its loop, learning where they are used."""
+def test_prepared_weights_act_the_same_to_the_bit(memory):
+    """Acting converts them before its loop, and makes of them what it can; learning does so where they are used."""
     made = agent.make(config_of("ballet", memory, "bfloat16"), TASKS["ballet"])
     params = random_weights(made, 0.3)
     inputs = jax.tree.map(lambda leaf: leaf[0], random_inputs("ballet", 0))
     act = jax.jit(made.step)
-    one, two = (act(weights, made.init_state(), inputs) for weights in (params, in_dtype(params, "bfloat16")))
+    one, two = (act(weights, made.init_state(), inputs) for weights in (params, made.prepare(params)))
     jax.tree.map(np.testing.assert_array_equal, one, two)
     kinds = {leaf.dtype for leaf in jax.tree.leaves(in_dtype(params, "bfloat16"))}
     assert kinds == {jnp.dtype("bfloat16"), jnp.dtype("float32")}  # the norms' own stay

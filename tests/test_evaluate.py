@@ -25,6 +25,9 @@ class Scripted:
     def init_state(self) -> Any:
         return jnp.int32(0)
 
+    def prepare(self, params: Any) -> Any:
+        return params
+
     def look(self, observation: Any) -> Any:
         return observation
 

@@ -15,6 +15,8 @@ While parameters stay the same, `mem.cached(params, state)` gives a state that a
 extends them by one row at a time. A state without them is read without ever forming them, which halves the bytes and
 is the better choice when parameters change with every unroll. Both give the same results.
 
+`mem.prepare(params)` gives parameters that `step` takes as well, with what every step would make of them made once.
+
 `mem.undo(state, after)` takes a step back that was only tried, say for the value of what comes next: drop `state`, go
 on with what it returns, and nothing was copied.
 

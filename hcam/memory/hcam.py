@@ -79,6 +79,13 @@ class HCAM:
         return self.chunk if self.window is None else self.window
 
 
+class Prepared(NamedTuple):
+    """What the position code is to the projections, whatever is stored."""
+
+    code_key_chs: Array
+    code_value_chs: Array
+
+
 class Cache(NamedTuple):
     """Every stored step as key and value, without positions, and the positions' own keys and values."""
 
@@ -94,6 +101,7 @@ def build(config: HCAM) -> Memory:
         rows=config.slots * config.stride + config.chunk,  # the readable chunks and the one being filled
         init_params=partial(init_block, config),
         init_summary=lambda: jnp.zeros((config.slots + 1, config.width), config.dtype),
+        prepare=partial(prepare, config),
         init_cache=partial(init_cache, config),
         unroll=partial(unroll_block, config),
         step=partial(step_block, config),
@@ -184,6 +192,7 @@ def unroll_block(
 def step_block(
     config: HCAM,
     params: Params,
+    prepared: Prepared,
     row_rd: Array,
     summary_md: Array,
     cache: Cache | None,
@@ -210,7 +219,7 @@ def step_block(
             key_rhd=ring.put(cache.key_rhd, time, key_hd), value_rhd=ring.put(cache.value_rhd, time, value_hd)
         )
     answer_qd, recalled = _recall_step(
-        config, params["read"], row_rd, summary_md, cache, query_qd, number_m, mask_m[None]
+        config, params["read"], prepared, row_rd, summary_md, cache, query_qd, number_m, mask_m[None]
     )
     recalled = _by_number(recalled, mask_m[None], number_m[None])
     return answer_qd[0], ~mask_m.any(), summary_md, cache, Recalled(*(entry[0] for entry in recalled))
@@ -219,6 +228,7 @@ def step_block(
 def _recall_step(
     config: HCAM,
     params: Params,
+    prepared: Prepared,
     row_rd: Array,
     summary_md: Array,
     cache: Cache | None,
@@ -242,7 +252,7 @@ def _recall_step(
 
     if cache is None and dense:
         parts = (stored_rd[index(every_m)],)
-        return attend_dense(params, query_qd, logits_qm, parts, code_cd, k=k, heads=heads, order=order)
+        return attend_dense(params, query_qd, logits_qm, parts, prepared, k=k, order=order)
     if cache is None:
         answer_qd, recalled = attend_gathered(params, query_qd, logits_qm, fetch, k=k, heads=heads, order=order)
         if fused(config):
@@ -250,11 +260,13 @@ def _recall_step(
             # where nobody asks.
             begin_k = chunk_rows(config, number_m[recalled.chunk_qk[0]], row_rd.shape[0])[:, 0]
             count = jnp.minimum(mask_qm[0].sum(dtype=jnp.int32), k)
-            inner_qhd, code_qhc = coded_queries(params, query_qd, code_cd, heads)
+            inner_qhd, code_qhc = coded_queries(params, query_qd, prepared.code_key_chs)
             mixed_hd, seen_hc = kernel_step.recall(
                 inner_qhd[0], wide(code_qhc[0]), stored_rd, begin_k, recalled.weight_qk[0], count
             )
-            answer_qd = coded_answers(params, mixed_hd[None], recalled.weight_qk, seen_hc[None], code_cd)
+            answer_qd = coded_answers(
+                params, mixed_hd[None], recalled.weight_qk, seen_hc[None], prepared.code_value_chs
+            )
         return answer_qd, recalled
 
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
@@ -280,6 +292,9 @@ def _by_number(recalled: Recalled, mask_qm: Array, number_qm: Array) -> Recalled
     )
 
 
+def prepare(config: HCAM, params: Params) -> Prepared:
+    return Prepared(*code_keys_values(params["read"], _code(config, config.dtype), config.heads))
+
+
 def init_cache(config: HCAM, params: Params, row_rd: Array) -> Cache:
-    code = code_keys_values(params["read"], _code(config, row_rd.dtype), config.heads)
-    return Cache(*keys_values(params["read"], row_rd, config.heads), *code)
+    return Cache(*keys_values(params["read"], row_rd, config.heads), *prepare(config, params))

@@ -36,8 +36,8 @@ class LSTMState(NamedTuple):
 
 
 def build(config: LSTM) -> Memory:
-    """The memory as functions. There is nothing to cache: `cached` gives the state back."""
-    functions = (partial(f, config) for f in (init_params, init_state, step, unroll, cached, undo))
+    """The memory as functions. There is nothing to prepare or to cache: both give back what they were given."""
+    functions = (partial(f, config) for f in (init_params, init_state, prepare, step, unroll, cached, undo))
     return Memory(config, *functions)
 
 
@@ -68,6 +68,11 @@ def open_gates(config: LSTM) -> Array:
 
 def init_state(config: LSTM) -> LSTMState:
     return LSTMState(*(jnp.zeros((config.layers, config.width), jnp.float32) for _ in LSTMState._fields))
+
+
+def prepare(config: LSTM, params: Params) -> Params:
+    checks.same_structure("params", params, _expected(config)[0], config, dtypes=False)
+    return params
 
 
 def cached(config: LSTM, params: Params, state: LSTMState) -> LSTMState:

@@ -118,7 +118,8 @@ def read_chunks(
     logits_qm = relevance_logits(params, query_qe, key_md, mask_qm)
     code_cd = position_code(chunk, width, positions, query_qe.dtype)
     if form == "dense":
-        return attend_dense(params, query_qe, logits_qm, parts, code_cd, k=k, heads=heads, order=order, fused=fused)
+        code = code_keys_values(params, code_cd, heads)
+        return attend_dense(params, query_qe, logits_qm, parts, code, k=k, order=order, fused=fused)
     content_mcd = jnp.concatenate(parts)
 
     def fetch(chunk_qk: Array) -> Array:
@@ -133,21 +134,21 @@ def attend_dense(
     query_qe: Array,
     logits_qm: Array,
     parts: kernel_unroll.Parts,
-    code_cd: Array,
+    code: tuple[Array, Array],  # the keys and values of the position code
     *,
     k: int,
-    heads: int,
     order: str,
     fused: bool = False,
 ) -> tuple[Array, Recalled]:
     """All queries inside all chunks; those outside the top k are weighted zero, and not even looked at if `fused`."""
-    inner_qhd, code_qhc = coded_queries(params, query_qe, code_cd, heads)
+    key_chs, value_chs = code
+    inner_qhd, code_qhc = coded_queries(params, query_qe, key_chs)
     weight_qm, (chunk_qk, weight_qk) = top_weights(logits_qm, k, order), top_chunks(logits_qm, k, order)
     look = partial(kernel_unroll.unroll, k) if fused else kernel_unroll.plain_unroll
     mixed_qhd, seen_qhc = look(inner_qhd, code_qhc, parts, weight_qm)
     within_qhmc = kernel_unroll.plain_within(inner_qhd, code_qhc, jnp.concatenate(parts))  # for those who ask
     within_qkhc = jax.vmap(lambda within_hmc, chunk_k: within_hmc[:, chunk_k])(within_qhmc, chunk_qk).swapaxes(1, 2)
-    return coded_answers(params, mixed_qhd, weight_qm, seen_qhc, code_cd), Recalled(chunk_qk, weight_qk, within_qkhc)
+    return coded_answers(params, mixed_qhd, weight_qm, seen_qhc, value_chs), Recalled(chunk_qk, weight_qk, within_qkhc)
 
 
 def attend_gathered(
@@ -208,15 +209,14 @@ def outer_answers(params: Params, mixed_qhd: Array, weight: Array, more_qhs: Arr
     return output_qs + spread(params["out"]["b"], output_qs) * total_q1
 
 
-def coded_queries(params: Params, query_qe: Array, code_cd: Array, heads: int) -> tuple[Array, Array]:
-    """`inner_queries`, and how well they fit a position code that is not added to what is stored: [Q, H, C]."""
-    query_qhs, (key_chs, _) = own_queries(params, query_qe, heads), code_keys_values(params, code_cd, heads)
+def coded_queries(params: Params, query_qe: Array, key_chs: Array) -> tuple[Array, Array]:
+    """`inner_queries`, and how well they fit the keys of a position code that is not added to what is stored."""
+    query_qhs = own_queries(params, query_qe, key_chs.shape[1])
     return inner_queries(params, query_qhs), jnp.einsum("qhs,chs->qhc", apart(query_qhs), key_chs)
 
 
-def coded_answers(params: Params, mixed_qhd: Array, weight: Array, seen_qhc: Array, code_cd: Array) -> Array:
+def coded_answers(params: Params, mixed_qhd: Array, weight: Array, seen_qhc: Array, value_chs: Array) -> Array:
     """`outer_answers`, with what was seen of the code."""
-    value_chs = code_keys_values(params, code_cd, mixed_qhd.shape[1])[1]
     return outer_answers(params, mixed_qhd, weight, jnp.einsum("qhc,chs->qhs", seen_qhc, value_chs))
 
 

@@ -42,9 +42,15 @@ class Block(NamedTuple):
     rows: int  # how many past layer inputs the ring must hold for it
     init_params: Callable[[Array], Params]
     init_summary: Callable[[], Array]
+    prepare: Callable[[Params], Any]
     init_cache: Callable[[Params, Array], Any]  # params, row_rd
     unroll: Callable[..., tuple[Array, Array, Array, Recalled]]  # -> answer_td, silent_t, summary_md, recalled
     step: Callable[..., tuple[Array, Array, Array, Any, Recalled]]  # -> answer_d, silent, summary_md, cache, recalled
+
+
+class Prepared(NamedTuple):
+    params: Params
+    layers: tuple[tuple[window.Prepared, Any], ...]  # what was made of those of a layer's window and of its block
 
 
 class LayerCache(NamedTuple):
@@ -84,7 +90,7 @@ def build(stack: Stack) -> Memory:
         bound.__name__, bound.__doc__ = function.__name__, function.__doc__
         return bound
 
-    return Memory(stack.config, *(bind(f) for f in (init_params, init_state, step, unroll, cached, undo)))
+    return Memory(stack.config, *(bind(f) for f in (init_params, init_state, prepare, step, unroll, cached, undo)))
 
 
 def init_params(stack: Stack, key: Array) -> Params:
@@ -127,6 +133,18 @@ def init_state(stack: Stack) -> StackState:
     return StackState(jnp.zeros((), jnp.int32), tuple(layer() for _ in range(stack.config.layers)))
 
 
+def prepare(stack: Stack, params: Params) -> Prepared:
+    """The same parameters for many steps: what each would make of them anew is made once. `step` takes either."""
+    checks.same_structure("params", params, _expected(stack)[2], stack.config, dtypes=False)
+    params, config = jax.tree.map(jnp.asarray, params), stack.config
+
+    def one(layer: Params) -> tuple[window.Prepared, Any]:
+        recent = window.prepare(layer["window"], window=stack.window, heads=config.heads, dtype=config.dtype)
+        return recent, stack.block.prepare(layer["block"]) if stack.block else None
+
+    return Prepared(params, tuple(map(one, params)))
+
+
 def cached(stack: Stack, params: Params, state: StackState) -> StackState:
     """The same memory with the keys and values of all that is stored, which `step` then extends by one row at a time.
 
@@ -156,19 +174,21 @@ def undo(stack: Stack, before: StackState, after: StackState) -> StackState:
     return after._replace(clock=before.clock)
 
 
-def step(stack: Stack, params: Params, state: StackState, x_d: Array, first: Array, *, recall: bool = False) -> Any:
+def step(
+    stack: Stack, params: Params | Prepared, state: StackState, x_d: Array, first: Array, *, recall: bool = False
+) -> Any:
     """One step of one environment: `first` marks an episode's first step, before which everything is forgotten.
 
-    Returns (state, y_d), or with `recall` (state, y_d, Recall). What is stored counts as
-    constant here: to train, use `unroll`.
+    Returns (state, y_d), or with `recall` (state, y_d, Recall). What is stored is constant here: to train, `unroll`.
     """
     checks.features("x", x_d, (stack.config.width,), checks.ONE)
     checks.flag("first", first, ())
-    _check(stack, params, state)
-    params, state, x_d, first = jax.tree.map(jnp.asarray, (params, jax.lax.stop_gradient(state), x_d, first))
+    ready = params if isinstance(params, Prepared) else prepare(stack, params)
+    _check(stack, ready.params, state)
+    ready, state, x_d, first = jax.tree.map(jnp.asarray, (ready, jax.lax.stop_gradient(state), x_d, first))
     time, y_d, layers, seen = jnp.where(first, 0, state.clock), x_d.astype(stack.config.dtype), [], []
-    for layer, past in zip(params, state.layers, strict=True):
-        y_d, past, attention_hw, recalled = _step_layer(stack, layer, past, y_d, time)
+    for layer, prepared, past in zip(*ready, state.layers, strict=True):
+        y_d, past, attention_hw, recalled = _step_layer(stack, layer, prepared, past, y_d, time)
         layers.append(past)
         seen.append((attention_hw, recalled))
     state, y_d = StackState(time + 1, tuple(layers)), y_d.astype(x_d.dtype)
@@ -176,14 +196,14 @@ def step(stack: Stack, params: Params, state: StackState, x_d: Array, first: Arr
 
 
 def _step_layer(
-    stack: Stack, params: Params, past: LayerState, x_d: Array, time: Array
+    stack: Stack, params: Params, prepared: tuple[window.Prepared, Any], past: LayerState, x_d: Array, time: Array
 ) -> tuple[Array, LayerState, Array, Recalled | None]:
     """Write, then read: the row of this step replaces one that nothing can see any more."""
     heads, top_k = stack.config.heads, stack.top_k
     with jax.named_scope("window"):
         if past.cache is None:
             row_rd, answer_d, attention_hw = window.step(
-                params["window"], past.input_rd, x_d, time, window=stack.window, heads=heads, top_k=top_k
+                params["window"], prepared[0], past.input_rd, x_d, time, top_k=top_k
             )
             recent, chunks = None, None
         else:
@@ -196,7 +216,7 @@ def _step_layer(
     if stack.block:
         with jax.named_scope("recall"):
             answer_d, silent, summary_md, chunks, recalled = stack.block.step(
-                params["block"], row_rd, summary_md, chunks, x_d, y_d, time
+                params["block"], prepared[1], row_rd, summary_md, chunks, x_d, y_d, time
             )
             y_d = jnp.where(silent, y_d, gate(params.get("block_gate"), y_d, answer_d))
     with jax.named_scope("mlp"):
@@ -261,6 +281,8 @@ def _recall(seen: list[tuple[Array, Recalled | None]]) -> Recall:
 
 
 def _check(stack: Stack, params: Params, state: StackState) -> None:
+    if isinstance(params, Prepared):
+        raise TypeError("prepared params are for `step` alone: give those that they were made of.")
     plain, full, weights = _expected(stack)
     checks.same_structure("params", params, weights, stack.config, dtypes=False)
     has_cache = isinstance(state, StackState) and any(layer.cache is not None for layer in state.layers)

@@ -20,7 +20,8 @@ class Memory(NamedTuple):
     config: Any
     init_params: Callable[[Array], Params]  # key -> params, float32
     init_state: Callable[[], State]  # the memory of one environment that has lived through nothing
-    step: Callable[..., Any]  # params, state, x_d, first, *, recall=False -> state, y_d[, Recall]
+    prepare: Callable[[Params], Params]  # the same for many steps, what each would make of them made once
+    step: Callable[..., Any]  # params, prepared or not, state, x_d, first, *, recall=False -> state, y_d[, Recall]
     unroll: Callable[..., Any]  # params, state, x_td, first_t, *, recall=False -> state, y_td[, Recall]
     cached: Callable[[Params, State], State]  # the same memory with keys and values computed: see `hcam.memory`
     undo: Callable[[State, State], State]  # before a step, after it -> as if it had not been; see `hcam.memory`

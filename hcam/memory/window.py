@@ -107,21 +107,35 @@ def unroll(
     return linear(params["out"], answer_thd.reshape(x_td.shape)), attention_htj
 
 
+class Prepared(NamedTuple):
+    """What `step` makes of the parameters, whatever it is given."""
+
+    key_ehd: Array  # projections of rows that were normalised and not scaled yet
+    value_ehd: Array
+    offset_hd: Array  # what the norm's offset adds to every value
+    age_key_whd: Array
+
+
+def prepare(params: Params, *, window: int, heads: int, dtype: DTypeLike) -> Prepared:
+    norm = params["norm"]
+    key_ehd, value_ehd = (_scaled(params[name], norm["scale"], heads, dtype) for name in ("key", "value"))
+    offset_hd = split_heads(linear(params["value"], norm["offset"].astype(dtype)), heads)
+    return Prepared(key_ehd, value_ehd, offset_hd, position_keys(params, window, heads, dtype))
+
+
 def step(
-    params: Params, row_rd: Array, x_d: Array, time: Array, *, window: int, heads: int, top_k: int | None = None
+    params: Params, prepared: Prepared, row_rd: Array, x_d: Array, time: Array, *, top_k: int | None = None
 ) -> tuple[Array, Array, Array]:
     """Writes a step into the ring and attends to the last W: the ring, the answer [D] and the attention [H, W] by age.
 
     Keys and values are never formed: q . (K x) is (K^T q) . x, so the projections move to the query and the answer,
     and with them the norm's scale and offset, of which softmax does not see what it adds to all rows alike.
     """
-    norm, dtype = params["norm"], row_rd.dtype
-    query_hd = split_heads(linear(params["query"], layer_norm(norm, x_d)), heads)
+    dtype, (window, heads, _) = row_rd.dtype, prepared.age_key_whd.shape
+    query_hd = split_heads(linear(params["query"], layer_norm(params["norm"], x_d)), heads)
     scale = 1 / math.sqrt(query_hd.shape[-1])
-    key_ehd, value_ehd = (_scaled(params[name], norm["scale"], heads, dtype) for name in ("key", "value"))
-    inner_he = jnp.einsum("hd,ehd->he", content_query(params, query_hd) * jnp.asarray(scale, dtype), key_ehd)
-    age_key_whd = position_keys(params, window, heads, dtype)
-    age_hw = wide(jnp.einsum("hd,whd->hw", position_query(params, query_hd), age_key_whd)) * scale
+    inner_he = jnp.einsum("hd,ehd->he", content_query(params, query_hd) * jnp.asarray(scale, dtype), prepared.key_ehd)
+    age_hw = wide(jnp.einsum("hd,whd->hw", position_query(params, query_hd), prepared.age_key_whd)) * scale
 
     fused = top_k is None and window % min(window, BLOCK) == 0 and kernel.suits(min(window, BLOCK), x_d.shape[0], dtype)
     if fused:
@@ -132,8 +146,7 @@ def step(
     attention_hw = masked_softmax(logits_hw, allowed_hw, top_k)  # for those who ask, if fused
     if not fused:
         mixed_he = attention_hw.astype(dtype) @ row_we
-    offset_hd = split_heads(linear(params["value"], norm["offset"].astype(dtype)), heads)
-    answer_hd = jnp.einsum("he,ehd->hd", mixed_he, value_ehd) + offset_hd  # weights sum to 1: the offset comes once
+    answer_hd = jnp.einsum("he,ehd->hd", mixed_he, prepared.value_ehd) + prepared.offset_hd  # weights sum to 1
     return row_rd, linear(params["out"], answer_hd.reshape(-1)), attention_hw
 
 

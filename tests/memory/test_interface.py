@@ -146,6 +146,54 @@ def test_step_can_be_scanned_and_vmapped(name):
         assert batch[1].shape == (5, WIDTH)
 
 
+@every_kind
+def test_prepared_parameters_act_the_same(name):
+    config, first = CONFIGS[name], starts(21, 22, 31)
+    mem, params, x = memory.make(config), params_of(config), inputs(1)
+    for state in (mem.init_state(), mem.cached(params, mem.init_state())):
+        assert_same(run_steps(config, mem.prepare(params), state, x, first), run_steps(config, params, state, x, first))
+
+
+@every_config
+def test_steps_make_nothing_of_prepared_parameters_alone(name):
+    """No product in a step is of parameters only: those are what `prepare` is for."""
+    mem, params = memory.make(CONFIGS[name]), params_of(CONFIGS[name])
+    given = (mem.init_state(), inputs(0)[0], np.bool_(False))
+
+    def idle(weights: Any) -> int:
+        closed = jax.make_jaxpr(mem.step)(weights, *given)
+        fixed = len(jax.tree.leaves(weights))
+        return products_of(closed.jaxpr, [False] * fixed + [True] * (len(closed.jaxpr.invars) - fixed))[0]
+
+    assert idle(mem.prepare(params)) == 0
+    assert idle(params) > 0 or name == "lstm"  # it can tell
+
+
+def products_of(jaxpr: Any, depends: list[bool]) -> tuple[int, list[bool]]:
+    """How many products have no factor that depends on what is given; and which results do depend."""
+    known, found = dict(zip(jaxpr.invars, depends, strict=True)), 0
+    for eqn in jaxpr.eqns:
+        inner = [known.get(var, False) if not hasattr(var, "val") else False for var in eqn.invars]
+        outer = [any(inner)] * len(eqn.outvars)
+        sub = eqn.params.get("jaxpr") or eqn.params.get("call_jaxpr")
+        if sub is not None and eqn.primitive.name not in ("scan", "while", "cond"):
+            below, outer = products_of(getattr(sub, "jaxpr", sub), inner)
+            found += below
+        found += eqn.primitive.name == "dot_general" and not any(inner)
+        known |= dict(zip(eqn.outvars, outer, strict=True))
+    return found, [known.get(var, False) if not hasattr(var, "val") else False for var in jaxpr.outvars]
+
+
+def test_prepared_parameters_are_for_steps():
+    mem, params = memory.make(CONFIGS["hcam"]), params_of(CONFIGS["hcam"])
+    with pytest.raises(TypeError, match="prepared params are for `step` alone"):
+        mem.unroll(mem.prepare(params), mem.init_state(), inputs(0), starts())
+    with pytest.raises(TypeError, match="prepared params are for `step` alone"):
+        mem.cached(mem.prepare(params), mem.init_state())
+    with pytest.raises(ValueError, match="this params was not built for HCAM"):
+        mem.prepare(params[:1])
+
+
 @every_config
 def test_unroll_can_be_scanned(name):
     """The state that comes out has the type of the one that went in, except that a cache is not carried on."""

@@ -62,7 +62,8 @@ def test_unroll_is_the_slow_attention_at_every_step(size, top_k):
 def test_steps_with_and_without_keys_and_values(size, top_k):
     """An episode from its start, longer than the window."""
     x, params = random(STEPS, WIDTH, seed=1), make_params()
-    step = jax.jit(partial(window.step, window=size, heads=HEADS, top_k=top_k))
+    step = jax.jit(partial(window.step, top_k=top_k))
+    prepared = window.prepare(params, window=size, heads=HEADS, dtype="float32")
     row_rd = jnp.full((size + 2, WIDTH), 1e3)  # likewise
     step_cached = jax.jit(partial(window.step_cached, heads=HEADS, top_k=top_k))
     cache = window.init_cache(params, 1e3 * jnp.asarray(random(size, WIDTH)), HEADS)  # nothing of it is of the episode
@@ -70,7 +71,7 @@ def test_steps_with_and_without_keys_and_values(size, top_k):
         rows = x[max(0, t - size + 1) : t + 1]
         expected, by_age = slow(rows, top_k)
         by_age = np.pad(by_age, ((0, 0), (0, size - len(rows))))
-        row_rd, answer, attention = step(params, row_rd, x[t], jnp.array(t))
+        row_rd, answer, attention = step(params, prepared, row_rd, x[t], jnp.array(t))
         cache, from_cache, attention_from_cache = step_cached(params, x[t], cache, jnp.array(t))
         for found in (answer, from_cache):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -255,3 +255,35 @@ def test_actions_are_drawn_anew_for_every_key_step_and_environment():
     assert counts.min() > 0.1 * one.action.size  # nearly uniform, as the policy is
     assert (one.action[:, 0] != one.action[:, 1]).mean() > 0.5
     assert (one.action[1:] != one.action[:-1]).mean() > 0.5
+
+
+def test_frames_are_kept_byte_by_byte_however_they_are_moved():
+    """Patches that fill words of four are written as such; what is learned from is what was seen, as it was kept."""
+    env, params = envs.make("ballet", tile=1), envs.make("ballet", tile=1).params("1_delay0")
+    config = AgentConfig(
+        encoder=EncoderConfig(channels=(2,), filters=(11,), strides=(11,), language=4, word=4),
+        memory=MemoryConfig(memory="lstm", width=8, layers=1),
+        heads=HeadsConfig(hidden=8),
+    )
+    made = agent.make(config, env)
+    weights, _, lives_b = begin(made, env, params)
+    later_b, steps_tb = run(made, env, weights, params, jax.random.key(0), lives_b, 5)
+    _, more_tb = run(made, env, weights, params, jax.random.key(1), later_b, 2)
+    for now_b, then_tb in ((lives_b, steps_tb), (later_b, more_tb)):
+        kept, seen = now_b.inputs.observation["image"], then_tb.inputs.observation["image"][0]
+        assert kept.shape == (B, 1, 368)
+        assert kept.dtype == seen.dtype == jnp.int8
+        np.testing.assert_array_equal(kept, seen)
+    assert not np.array_equal(steps_tb.inputs.observation["image"][0], more_tb.inputs.observation["image"][0])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int32", "float32", "bfloat16"])
+def test_bytes_by_fours_and_back(dtype):
+    for shape in ((2, 3, 8), (2, 6), ()):
+        x = jnp.asarray(np.random.default_rng(0).integers(0, 2, shape) * 100).astype(dtype)
+        moved = rollout.by_fours(x)
+        packed = dtype in ("int8", "uint8") and shape == (2, 3, 8)
+        assert moved.shape == ((2, 3, 2) if packed else shape)
+        back = rollout.one_by_one(moved, x.dtype)
+        assert back.dtype == x.dtype
+        np.testing.assert_array_equal(back, x)

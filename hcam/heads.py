@@ -238,11 +238,11 @@ def unresnet(params: Params, config: EncoderConfig, space: Space, x_hwc: Array) 
 def say_words(params: Params, y_d: Array, length: int) -> Array:
     """Logits [L, V]: the LSTM is given what it is to say, and says it word by word."""
     start_d = linear(params["start"], y_d)
-    nothing_d = jnp.zeros_like(start_d)
 
-    def body(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], Array]:
+    def body(carry: words.Carry, _: None) -> tuple[words.Carry, Array]:
         carry = words.lstm_cell(params["lstm"], carry, start_d)
         return carry, carry[0]
 
-    _, hidden_ld = jax.lax.scan(body, (nothing_d, nothing_d), None, length=length, unroll=min(4, length))
-    return linear(params["word"], hidden_ld)
+    first = words.lstm_cell(params["lstm"], None, start_d)
+    _, hidden_ld = jax.lax.scan(body, first, None, length=length - 1, unroll=4)
+    return linear(params["word"], jnp.concatenate([first[0][None], hidden_ld]))

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from hcam.memory.layers import init_linear, linear
 from hcam.memory.types import Array, Params
 
+Carry = tuple[Array, Array]  # what an LSTM says and what it keeps
+
 
 def init(key: Array, known: int, width_word: int, width: int) -> Params:
     key_word, key_lstm = jax.random.split(key)
@@ -23,11 +25,13 @@ def init_lstm(key: Array, width_in: int, width: int) -> Params:
     }
 
 
-def lstm_cell(params: Params, carry: tuple[Array, Array], x_d: Array) -> tuple[Array, Array]:
-    hidden_d, cell_d = carry
-    gates = linear(params["in"], x_d) + linear(params["hidden"], hidden_d)
+def lstm_cell(params: Params, carry: Carry | None, x_d: Array) -> Carry:
+    """Without a carry nothing was before: then there is nothing to multiply and nothing to forget."""
+    gates = linear(params["in"], x_d)
+    gates = gates if carry is None else gates + linear(params["hidden"], carry[0])
     in_d, forget_d, candidate_d, out_d = jnp.split(gates, 4)
-    cell_d = jax.nn.sigmoid(forget_d + 1) * cell_d + jax.nn.sigmoid(in_d) * jnp.tanh(candidate_d)
+    cell_d = jax.nn.sigmoid(in_d) * jnp.tanh(candidate_d)
+    cell_d = cell_d if carry is None else jax.nn.sigmoid(forget_d + 1) * carry[1] + cell_d
     return jax.nn.sigmoid(out_d) * jnp.tanh(cell_d), cell_d
 
 
@@ -38,12 +42,17 @@ def read(params: Params, token_l: Array, dtype: str) -> Array:
     table = params["word"].astype(dtype)
     said_lv = jax.nn.one_hot(token_l, len(table), dtype=dtype)
     word_ld = jnp.matmul(said_lv, table, precision="highest")
-    nothing_d = jnp.zeros(params["lstm"]["hidden"]["w"].shape[0], dtype)
 
-    def body(carry: tuple[Array, Array], step: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+    def unless_padding(token: Array, after: Carry, before: Carry) -> Carry:
+        kept: Carry = jax.tree.map(partial(jnp.where, token != 0), after, before)
+        return kept
+
+    def body(carry: Carry, step: tuple[Array, Array]) -> tuple[Carry, None]:
         word_d, token = step
         after = lstm_cell(params["lstm"], carry, word_d)
-        return jax.tree.map(partial(jnp.where, token != 0), after, carry), None
+        return unless_padding(token, after, carry), None
 
-    (hidden_d, _), _ = jax.lax.scan(body, (nothing_d, nothing_d), (word_ld, token_l), unroll=min(4, len(token_l)))
+    first = lstm_cell(params["lstm"], None, word_ld[0])
+    begun = unless_padding(token_l[0], first, jax.tree.map(jnp.zeros_like, first))
+    (hidden_d, _), _ = jax.lax.scan(body, begun, (word_ld[1:], token_l[1:]), unroll=4)
     return hidden_d

@@ -43,7 +43,9 @@ def test_the_lstm_is_the_textbook_one(read):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_embedding_words_is_indexing_and_so_is_its_gradient(monkeypatch, dtype):
     """With an LSTM that hands on each word as it is, of which the last stays."""
-    monkeypatch.setattr(words, "lstm_cell", lambda _, carry, word_d: (carry[0] + word_d, word_d))
+    monkeypatch.setattr(
+        words, "lstm_cell", lambda _, carry, word_d: (word_d if carry is None else carry[0] + word_d, word_d)
+    )
     word = jax.random.normal(jax.random.key(0), (WORDS, 8))
     params = {"word": word, "lstm": {"hidden": {"w": jnp.zeros((8, 32))}}}
     token_l, up_d = jnp.array([3, 1, 3, 3, 0], jnp.int32), jax.random.normal(jax.random.key(1), (8,), dtype)

@@ -99,7 +99,8 @@ def _play(
     lives_b: Life,
     ended: Ended,
 ) -> tuple[Life, Ended]:
-    lives_b, steps_tb = rollout.rollout(agent, env, agent.prepare(weights), params, key, lives_b, STRETCH, greedy)
+    ready = agent.prepare(weights)
+    lives_b, steps_tb = rollout.rollout(agent, env, ready, params, key, lives_b, STRETCH, greedy=greedy)
     episode = steps_tb.episode
     now = jnp.argmax(episode.done, axis=0)[None]  # the first end of this stretch
     fresh = ~ended.done & episode.done.any(axis=0)

@@ -87,10 +87,10 @@ class Learner(NamedTuple):
         weights = self.agent.prepare(state.params)
         memory_b, lives_b = set_aside(state.lives_b, state.updates)
         level = curriculum.choose(self.level, state.record) if self.config.curriculum else self.level
-        sizes = self.config.unroll, self.config.minibatches
-        lives_b, steps_mtb = rollout.in_shares(self.agent, self.env, weights, level, key, lives_b, *sizes)
+        steps, shares = self.config.unroll, self.config.minibatches
+        lives_b, steps_mtb = rollout.rollout(self.agent, self.env, weights, level, key, lives_b, steps, shares=shares)
         lives_b, value_b = rollout.expected(self.agent, weights, lives_b)
-        memory_mb, value_mb = rollout.shared_out((memory_b, value_b), self.config.minibatches)
+        memory_mb, value_mb = rollout.shared_out((memory_b, value_b), shares)
         return lives_b, Batch(memory_mb, steps_mtb, value_mb)
 
     @jax.named_scope("learning")

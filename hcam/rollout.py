@@ -81,48 +81,36 @@ def rollout(
     key: Array,
     lives_b: Life,
     steps: int,
+    *,
     greedy: bool = False,
+    shares: int | None = None,
 ) -> tuple[Life, Steps]:
-    """T steps of B environments: the lives that go on, and Steps [T, B]."""
-    lives_b, steps_mtb = in_shares(agent, env, weights, params, key, lives_b, steps, 1, greedy)
-    return lives_b, jax.tree.map(lambda leaf_mtb: leaf_mtb[0], steps_mtb)
+    """T steps of B environments: the lives that go on, and Steps [T, B].
 
-
-def in_shares(
-    agent: Agent,
-    env: Environment,
-    weights: Weights,
-    params: Params,
-    key: Array,
-    lives_b: Life,
-    steps: int,
-    shares: int,
-    greedy: bool = False,
-) -> tuple[Life, Steps]:
-    """The same for who learns from one share of the environments after another: Steps [M, T, B/M].
-
-    Each share is in one piece then, which a GPU fetches while it computes; cut out of [T, B] it would be waited for.
+    With `shares`, for who learns from one share of the environments after another, Steps [M, T, B/M]: each share is in
+    one piece then, which a GPU fetches while it computes. Cut out of [T, B] it would be waited for.
     """
     batch = lives_b.length.size
     one = partial(act, agent, env, weights, params, greedy)
 
     def step(lives_b: Life, t: Array | int) -> tuple[Life, Steps]:
         lives_b, steps_b = jax.vmap(one)(jax.random.split(jax.random.fold_in(key, t), batch), lives_b)
-        return lives_b, shared_out(steps_b, shares)
+        return lives_b, shared_out(steps_b, shares or 1)
 
     def body(carry: tuple[Life, Steps], t: Array) -> tuple[tuple[Life, Steps], None]:
-        lives_b, steps_mtb = carry
+        lives_b, words_mtb = carry
         lives_b, steps_mb = step(lives_b, t)
         put = partial(jax.lax.dynamic_update_index_in_dim, index=t, axis=1)
-        return (lives_b, jax.tree.map(put, steps_mtb, jax.tree.map(by_fours, steps_mb))), None
+        return (lives_b, jax.tree.map(put, words_mtb, jax.tree.map(by_fours, steps_mb))), None
 
     # Where the steps will be: scan would fill it with zeros first, gigabytes of them where there are images.
     kinds = jax.eval_shape(step, lives_b, 0)[1]
     words = jax.eval_shape(partial(jax.tree.map, by_fours), kinds)
     empty: Any = jax.lax.empty
-    room = jax.tree.map(lambda leaf: empty((shares, steps, *leaf.shape[1:]), leaf.dtype), words)
-    lives_b, steps_mtb = jax.lax.scan(body, (lives_b, room), jnp.arange(steps))[0]
-    return lives_b, jax.tree.map(lambda kind, leaf: one_by_one(leaf, kind.dtype), kinds, steps_mtb)
+    room = jax.tree.map(lambda leaf: empty((leaf.shape[0], steps, *leaf.shape[1:]), leaf.dtype), words)
+    lives_b, words_mtb = jax.lax.scan(body, (lives_b, room), jnp.arange(steps))[0]
+    steps_mtb = jax.tree.map(lambda kind, leaf: one_by_one(leaf, kind.dtype), kinds, words_mtb)
+    return lives_b, steps_mtb if shares else jax.tree.map(lambda leaf_mtb: leaf_mtb[0], steps_mtb)
 
 
 def by_fours(x: Array) -> Array:

@@ -77,10 +77,10 @@ class PlayedError(Exception):
 def test_a_learner_plays_what_is_chosen(monkeypatch):
     """If there is to be a curriculum; else what it was given."""
 
-    def throw(agent, env, weights, level, *rest):
+    def throw(agent, env, weights, level, *rest, **options):
         raise PlayedError(level)
 
-    monkeypatch.setattr(rollout, "in_shares", throw)
+    monkeypatch.setattr(rollout, "rollout", throw)
     learner = make("ballet", ("2_delay16", "4_delay16"))
     learner = learner._replace(config=LearnerConfig(environments=1))
     state = jax.jit(learner.init)(jax.random.key(0))._replace(record=played([1.0, 0.5], [60.0, 60.0]))

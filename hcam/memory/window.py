@@ -146,7 +146,8 @@ def step(
     attention_hw = masked_softmax(logits_hw, allowed_hw, top_k)  # for those who ask, if fused
     if not fused:
         mixed_he = attention_hw.astype(dtype) @ row_we
-    answer_hd = jnp.einsum("he,ehd->hd", mixed_he, prepared.value_ehd) + prepared.offset_hd  # weights sum to 1
+    # Weights sum to 1: the offset comes once.
+    answer_hd = jnp.einsum("he,ehd->hd", mixed_he, prepared.value_ehd) + prepared.offset_hd
     return row_rd, linear(params["out"], answer_hd.reshape(-1)), attention_hw
 
 

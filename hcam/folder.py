@@ -94,17 +94,21 @@ class RunFolder:
                     file.truncate(end)
                 raise
 
-    def rewind(self, steps: float) -> None:
-        """Drops the lines of metrics.jsonl that came after `steps`, and what a killed process left half-written."""
+    def rewind(self, steps: float) -> int:
+        """Drops the lines of metrics.jsonl that came after `steps`, and what a killed process left half-written.
+
+        Returns how many.
+        """
         path = self.path / METRICS
         if not path.exists():
-            return
+            return 0
         with explained(f"{path} cannot be written"):
             text = path.read_bytes()
             lines = [line for line in text.splitlines() if (row := _row(line)) is not None and _at(row) <= steps]
             kept = b"".join(line + b"\n" for line in lines)
             if kept != text:
                 write_file(path, kept)
+            return len(text.splitlines()) - len(lines)
 
     def close(self) -> None:
         if self._lock >= 0:

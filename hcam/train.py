@@ -52,9 +52,11 @@ def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence
     begin = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))
     found = checkpoint.restore(folder.checkpoints, jax.eval_shape(begin, seed_s))
     state_s, about = found or (begin(seed_s), {"steps": 0, "seconds": 0.0, "best": -1.0})
-    folder.rewind(about["steps"])
+    dropped = folder.rewind(about["steps"])
     if found:
         display.say(f"going on from {about['steps']:,} steps")
+    elif dropped:
+        display.say(f"no checkpoint in {folder.checkpoints}: begins anew, without the {dropped} rows that were told")
 
     display.compiling()
     update = jax.jit(of_seeds(learner.update, config.run.seeds), donate_argnums=0).lower(state_s).compile()

@@ -229,7 +229,8 @@ def test_rewinding_drops_what_came_after(run: RunFolder):
     for steps in (10, 20, 30, 40):
         run.append({"steps": steps})
     run.append({"note": "no steps"})
-    run.rewind(20)
+    assert run.rewind(20) == 2
+    assert run.rewind(20) == 0
     assert read_metrics(run.path) == [{"steps": 10}, {"steps": 20}, {"note": "no steps"}]
     run.append({"steps": 30})
     assert read_metrics(run.path)[-1] == {"steps": 30}
@@ -238,7 +239,7 @@ def test_rewinding_drops_what_came_after(run: RunFolder):
 
 
 def test_rewinding_before_the_first_row(run: RunFolder):
-    run.rewind(5)
+    assert run.rewind(5) == 0
     assert not (run.path / "metrics.jsonl").exists()
 
 

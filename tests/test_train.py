@@ -367,6 +367,16 @@ def test_a_run_of_one_update_has_a_believable_rate(tmp_path: Path, idle: Any):
     assert row["seconds"] < time.monotonic() - begun
 
 
+def test_without_a_checkpoint_it_begins_anew_and_says_so(tmp_path: Path, whole: Told):
+    path = tmp_path / "run"
+    shutil.copytree(whole.path, path, ignore=shutil.ignore_patterns("checkpoints"))
+    again = run(tiny(save_every=ALWAYS), path)
+    assert f"begins anew, without the {UPDATES} rows" in again.said
+    assert "begins anew" not in whole.said
+    assert [row["update"] for row in again.rows] == list(range(1, UPDATES + 1))
+    assert_same_bits(last_of(path), last_of(whole.path))
+
+
 def test_the_best_is_the_best_over_a_resume(tmp_path: Path, idle: Any):
     """0.9 comes before the stop; what comes after is worse and must not replace it."""
     idle(success=(0.1, 0.9, 0.3, 0.2, 0.5, 0.4))

@@ -18,7 +18,8 @@ def read():
 
 
 def test_padding_says_nothing(read):
-    np.testing.assert_array_equal(read([2, 3, 0, 0, 0]), read([0, 2, 0, 0, 3]))
+    # The first place has no product with what was said before, so the last bit may differ.
+    np.testing.assert_allclose(read([2, 3, 0, 0, 0]), read([0, 2, 0, 0, 3]), rtol=1e-6, atol=1e-7)
     np.testing.assert_array_equal(read([0] * 5), np.zeros(8))
 
 

@@ -27,6 +27,7 @@ except ImportError:  # Windows: nothing then keeps two processes from training i
     fcntl = None  # type: ignore[assignment]
 
 CONFIG, METRICS, EVAL, LOCK = "config.json", "metrics.jsonl", "eval.json", ".lock"
+CHECKPOINTS, BEGUN = "checkpoints", ".begun"  # the latter stands in for the first checkpoint until there is one
 
 
 class RunFolder:
@@ -61,6 +62,7 @@ class RunFolder:
     def open(cls, path: Path) -> Self:
         """A run folder to go on with."""
         config = read_config(path)
+        refuse_without_checkpoint(path)
         with explained(f"the run folder {path} cannot be written to"):
             run = cls(path, config, _lock(path))
             clean(path, CONFIG)
@@ -70,6 +72,8 @@ class RunFolder:
 
     def amend(self, config: Mapping[str, Any]) -> None:
         """Changes what config.json says, as when a run is to go on for longer; who made it stays."""
+        if json.loads(as_json(dict(config))) == self.config:
+            return
         made = json.loads((self.path / CONFIG).read_bytes())["made_by"]
         with explained(f"{self.path / CONFIG} cannot be written"):
             write_file(self.path / CONFIG, as_json({"config": dict(config), "made_by": made}))
@@ -77,7 +81,17 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+        return self.path / CHECKPOINTS
+
+    def begin(self) -> None:
+        """Notes that training starts at step 0: until the first checkpoint, the same rows can be made again."""
+        with explained(f"{self.checkpoints} cannot be written"):
+            self.checkpoints.mkdir(exist_ok=True)
+            (self.checkpoints / BEGUN).touch()
+
+    def saved(self) -> None:
+        """Notes that there is a checkpoint: from now on its loss is noticed."""
+        (self.checkpoints / BEGUN).unlink(missing_ok=True)
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Adds a line to metrics.jsonl, at once."""
@@ -122,6 +136,17 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def refuse_without_checkpoint(path: Path, option: str = "--run") -> None:
+    """Raises where resuming would begin anew and drop rows that cannot be made again: nothing has been touched yet."""
+    checkpoints, metrics = path / CHECKPOINTS, path / METRICS
+    can_resume = (checkpoints / BEGUN).exists() or any(checkpoints.glob("[0-9]*.safetensors"))
+    if not can_resume and metrics.exists() and metrics.stat().st_size:
+        raise ValueError(
+            f"{path} has metrics but no checkpoint to go on from: it keeps what a run reported, not the run itself. "
+            f"Start a new run in another folder, with {option}."
+        )
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -79,7 +79,10 @@ def _checkpoint(path: Path, like: Params, seeds: int, best: bool) -> tuple[Param
     name = checkpoint.BEST if best else None
     found = checkpoint.restore(path / "checkpoints", like_s, name=name, prefix="params")
     if found is None:
-        raise ValueError(f"{path} has no checkpoint yet: train it first, as in `hcam train --resume {path}`.")
+        raise ValueError(
+            f"{path} has no checkpoint: it keeps what a run reported, not its agent. Train one in another folder, with "
+            "`hcam train --run FOLDER`, or evaluate a pretrained one, as in `hcam eval pretrained:NAME`."
+        )
     return found
 
 

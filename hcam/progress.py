@@ -1,8 +1,10 @@
 """What a training run says while it runs: a live display or plain lines, TensorBoard, wandb."""
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from numbers import Real
@@ -156,13 +158,33 @@ def _count(value: Any) -> str:
     return "" if known is None else f"{known:,.0f}"
 
 
+class Lossy:
+    """A text file whose reader may go away: from then on what is written is dropped, and the writer goes on."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):  # a closed file is a ValueError
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 class Display:
     """Shows rows as they come: a picture that renews itself on a terminal, lines in a pipe or a log file."""
 
     def __init__(
         self, total_steps: int, title: str, console: Console | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._console = Console(stderr=True) if console is None else console
+        # Training goes on without anybody who looks: metrics.jsonl has it all.
+        self._console = Console(file=Lossy(sys.stderr)) if console is None else console  # type: ignore[arg-type]
         self._view, self._now = View(title, total_steps, "starting"), now
         self._printed, self._held = -math.inf, ""  # when the last plain line was printed; the one held back since
         self._spinner = Spinner("dots")

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hcam import agent, checkpoint, metrics, optimiser
-from hcam.config import Config
+from hcam.config import Config, to_json
 from hcam.folder import RunFolder
 from hcam.learner import Learner, TrainState, of_seeds
 from hcam.progress import Display
@@ -52,11 +52,13 @@ def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence
     begin = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))
     found = checkpoint.restore(folder.checkpoints, jax.eval_shape(begin, seed_s))
     state_s, about = found or (begin(seed_s), {"steps": 0, "seconds": 0.0, "best": -1.0})
-    dropped = folder.rewind(about["steps"])
+    refuse_shorter(config, folder, about)
+    folder.amend(folder.config | to_json(config))
+    folder.rewind(about["steps"])
     if found:
         display.say(f"going on from {about['steps']:,} steps")
-    elif dropped:
-        display.say(f"no checkpoint in {folder.checkpoints}: begins anew, without the {dropped} rows that were told")
+    else:
+        folder.begin()
 
     display.compiling()
     update = jax.jit(of_seeds(learner.update, config.run.seeds), donate_argnums=0).lower(state_s).compile()
@@ -103,11 +105,20 @@ def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence
                 if score >= about["best"]:  # first: wherever this is killed, there is a best one if there is any
                     checkpoint.save_best(folder.checkpoints, {"params": state_s.params}, about | {"success": score})
                 checkpoint.save(folder.checkpoints, state_s, done, about, keep=config.run.keep)
+                folder.saved()
                 clock.lap("save")
                 unsaved = []
     if stopped:
         display.say(f"stopped and saved at {about['steps']:,} steps")
     return state_s, stopped[0] if stopped else 0
+
+
+def refuse_shorter(config: Config, folder: RunFolder, about: dict[str, Any]) -> None:
+    if config.updates * config.steps_per_update < about["steps"]:
+        raise ValueError(
+            f"{folder.path} is at {about['steps']:,} steps already and cannot end at {config.run.steps:,}: "
+            "leave out --steps, or give more."
+        )
 
 
 def refuse_nan(pending: list[Any], done: int, config: Config, folder: RunFolder, about: dict[str, Any]) -> None:
@@ -157,7 +168,10 @@ class Clock:
 
 @contextmanager
 def signals() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM ask the loop to finish its update and save; a second one is not waited for."""
+    """Ctrl-C, SIGTERM and a closed terminal ask the loop to finish its update and save; a second one is not waited for.
+
+    A signal that is ignored, as `nohup` has it with the last of them, stays ignored.
+    """
     caught: list[int] = []
 
     def note(number: int, _: Any) -> None:
@@ -165,7 +179,9 @@ def signals() -> Iterator[list[int]]:
             raise KeyboardInterrupt
         caught.append(number)
 
-    kinds = (signal.SIGINT, signal.SIGTERM)
+    names = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows lacks the last
+    kinds = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    kinds = [kind for kind in kinds if signal.getsignal(kind) != signal.SIG_IGN]
     try:
         before = [signal.signal(kind, note) for kind in kinds]
     except ValueError:  # not the main thread: whoever started this one gets the signals

@@ -113,6 +113,7 @@ def test_a_damaged_config_is_named(tmp_path: Path, text: str):
 
 
 def test_a_folder_can_be_opened_again(run: RunFolder):
+    run.begin()
     run.append({"steps": 1})
     run.close()
     run.close()
@@ -120,6 +121,28 @@ def test_a_folder_can_be_opened_again(run: RunFolder):
         assert again.config == CONFIG
         again.append({"steps": 2})
     assert read_metrics(run.path) == [{"steps": 1}, {"steps": 2}]
+
+
+def test_rows_without_a_checkpoint_are_not_for_going_on(run: RunFolder):
+    run.begin()
+    run.append({"steps": 1})
+    run.saved()  # which says that there is one, but it is gone
+    run.close()
+    (run.path / ".lock").unlink()
+    before = sorted(path.name for path in run.path.iterdir())
+    with pytest.raises(ValueError, match="has metrics but no checkpoint to go on from"):
+        RunFolder.open(run.path)
+    assert sorted(path.name for path in run.path.iterdir()) == before
+    (run.path / "checkpoints" / "000000000001.safetensors").touch()
+    RunFolder.open(run.path).close()
+
+
+def test_config_is_written_anew_only_where_it_changes(run: RunFolder):
+    before = (run.path / "config.json").stat().st_ino
+    run.amend(run.config)
+    assert (run.path / "config.json").stat().st_ino == before
+    run.amend(run.config | {"more": 1})
+    assert (run.path / "config.json").stat().st_ino != before
 
 
 def test_a_root_that_is_a_file(tmp_path: Path):
@@ -245,6 +268,7 @@ def test_rewinding_before_the_first_row(run: RunFolder):
 
 @pytest.mark.parametrize("tail", ['{"steps": 3', '{"steps": 3, "x": "a', "\0\0\0", "7", '{"steps": 2}\n{"st'])
 def test_a_torn_last_line_is_left_out_and_mended(run: RunFolder, tail: str):
+    run.begin()
     run.append({"steps": 1})
     whole = [{"steps": 1}, {"steps": 2}] if "\n" in tail else [{"steps": 1}]
     with (run.path / "metrics.jsonl").open("a") as file:

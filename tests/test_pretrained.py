@@ -104,7 +104,7 @@ def test_a_run_is_read_with_its_own_settings(run: Path, best: bool, more: float,
 @pytest.mark.parametrize("best", [False, True])
 def test_a_run_without_a_checkpoint_says_so(tmp_path: Path, best: bool):
     RunFolder.create(tmp_path / "run", to_json(small())).close()
-    sentence = r"has no checkpoint yet: train it first, as in `hcam train --resume"
+    sentence = r"has no checkpoint: it keeps what a run reported, not its agent\."
     with pytest.raises(ValueError, match=sentence):
         pretrained.load(tmp_path / "run", best=best)
     with pytest.raises(ValueError, match=sentence):

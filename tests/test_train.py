@@ -304,7 +304,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, idle: Any, log_e
         assert [row["update"] for row in read_metrics(path)] == [1, 2, 3, 4, 5]
     else:
         assert sentence.endswith("; there was no checkpoint yet.")
-        assert not (path / "checkpoints").exists()
+        assert names(path) == [".begun"]
 
 
 def test_parameters_that_are_no_numbers_are_not_saved(tmp_path: Path, idle: Any):
@@ -367,14 +367,49 @@ def test_a_run_of_one_update_has_a_believable_rate(tmp_path: Path, idle: Any):
     assert row["seconds"] < time.monotonic() - begun
 
 
-def test_without_a_checkpoint_it_begins_anew_and_says_so(tmp_path: Path, whole: Told):
+def contents(path: Path) -> dict[str, bytes]:
+    return {f"{file.relative_to(path)}": file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty folder", "the best alone"])
+def test_a_run_whose_checkpoints_are_gone_is_not_wiped(tmp_path: Path, whole: Told, left: str):
     path = tmp_path / "run"
-    shutil.copytree(whole.path, path, ignore=shutil.ignore_patterns("checkpoints"))
-    again = run(tiny(save_every=ALWAYS), path)
-    assert f"begins anew, without the {UPDATES} rows" in again.said
-    assert "begins anew" not in whole.said
+    gone = {"nothing": ["checkpoints"], "an empty folder": ["0*", "best*"], "the best alone": ["0*"]}[left]
+    shutil.copytree(whole.path, path, ignore=shutil.ignore_patterns(*gone, ".lock"))
+    before = contents(path)
+    with pytest.raises(ValueError, match=r"has metrics but no checkpoint to go on from: .* another folder, with --run"):
+        run(tiny(save_every=ALWAYS), path)
+    assert contents(path) == before
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_goes_on(tmp_path: Path, whole: Told):
+    path = tmp_path / "run"
+
+    def die(row: dict[str, Any]) -> None:
+        if row["update"] == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny(save_every=SELDOM), path, [Listener(die)])
+    assert len(read_metrics(path)) == 3
+    assert names(path) == [".begun"]
+    again = run(tiny(save_every=SELDOM), path)
     assert [row["update"] for row in again.rows] == list(range(1, UPDATES + 1))
+    assert ".begun" not in names(path)  # from now on a loss of checkpoints is noticed
     assert_same_bits(last_of(path), last_of(whole.path))
+
+
+def test_a_run_does_not_end_before_where_it_is(tmp_path: Path, whole: Told):
+    path = tmp_path / "run"
+    shutil.copytree(whole.path, path)
+    before = contents(path)
+    sentence = f"is at {UPDATES * STEPS} steps already and cannot end at {STEPS}: leave out --steps, or give more."
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        run(tiny(steps=STEPS), path)
+    assert {name: content for name, content in contents(path).items() if name != ".lock"} == {
+        name: content for name, content in before.items() if name != ".lock"
+    }
+    assert run(tiny(steps=(UPDATES + 1) * STEPS, save_every=ALWAYS), path).rows[-1]["update"] == UPDATES + 1
 
 
 def test_the_best_is_the_best_over_a_resume(tmp_path: Path, idle: Any):
@@ -417,6 +452,23 @@ def test_wherever_a_save_ends_there_is_a_best_one_if_there_is_any(
     run(config, path)
     about = json.loads((path / "checkpoints" / "best.json").read_text())["about"]
     assert about["success"] == pytest.approx(0.9)
+
+
+def test_a_terminal_that_closes_asks_to_save_as_well():
+    with loop.signals() as stopped:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert stopped == [signal.SIGHUP]
+
+
+def test_what_is_ignored_stays_ignored():
+    """As nohup has it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with loop.signals() as stopped:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stopped == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_second_signal_is_not_waited_for():

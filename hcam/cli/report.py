@@ -58,7 +58,7 @@ def reproduce(
         runs: The folder that its run folder goes into, as NAME-SEED; results/TASK if not given.
     """
     from hcam import experiments
-    from hcam.folder import CONFIG, read_config
+    from hcam.folder import CONFIG, read_config, refuse_without_checkpoint
     from hcam.report.results import attempt, unlike
 
     root = runs or Path("results") / task
@@ -71,6 +71,8 @@ def reproduce(
     if begun and (wrong := unlike(chosen, read_config(folder))):
         raise ValueError(f"{folder} is not {chosen.name}, {wrong}: move it away, or choose another --runs.")
     now = attempt(chosen, folder, seed)
+    if begun and (now.run is None or now.run.steps < (steps or 0)):
+        refuse_without_checkpoint(folder, "--runs")
     if now.run is None or now.run.steps < (steps or 0):
         code = train.train(["--resume", f"{folder}", *asked] if begun else chosen.train(folder, seed, asked))
         if code:

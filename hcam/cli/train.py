@@ -1,7 +1,7 @@
 """`hcam train` and `hcam eval`."""
 
-import json
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from hcam.checkpoint import as_json, explained, write_file
 from hcam.config import Config, differences, read, to_json
 from hcam.envs.choreography import DANCES
 from hcam.envs.choreography import parse as parse_level
@@ -48,7 +49,6 @@ def train(words: Sequence[str]) -> int:
     learner = make_learner(config)  # refuses what does not fit, before there is a folder
     if args.resume:
         folder = RunFolder.open(args.resume)
-        folder.amend(folder.config | to_json(config))
     else:
         path = args.run or fresh_name(Path("runs"), f"{config.task.task}-{config.agent.memory.memory}")
         folder = RunFolder.create(path, to_json(config) | {"chance": chances(config, learner.env)})
@@ -79,6 +79,7 @@ def parse(words: Sequence[str]) -> Train:
     words = list(words)
     if words and not words[0].startswith("-"):
         words.insert(0, "--task")
+    refuse_twice(words, "--task", "--preset", "--memory", "--run", "--resume")
     task = value_of(words, "--task") or "ballet"
     name, memory = value_of(words, "--preset") or "quickstart", value_of(words, "--memory") or "hcam"
     resume = value_of(words, "--resume")
@@ -99,6 +100,13 @@ def parse(words: Sequence[str]) -> Train:
                 f"a run goes on as it was begun, but {', '.join(changed)} would change: leave it out, or start anew."
             )
     return args
+
+
+def refuse_twice(words: Sequence[str], *flags: str) -> None:
+    """Of these options others depend: which of two values is meant must not be guessed."""
+    for flag in flags:
+        if sum(word == flag or word.startswith(flag + "=") for word in words) > 1:
+            raise ValueError(f"{flag} is given twice: give it once.")
 
 
 def value_of(words: Sequence[str], flag: str) -> str | None:
@@ -208,18 +216,29 @@ def evaluate(
 
     config, actor, env, params_s, about = load(agent, best=best)
     if out:
-        out.parent.mkdir(parents=True, exist_ok=True)  # before the minutes of playing, not after
+        refuse_unwritable(out)  # before the minutes of playing, not after
     levels = level or config.task.names(env)
     known = level or config.task.levels or env.levels
     params = {name: env.params(*((name,) if known else ())) for name in levels}
     title = f"{agent}, {about['steps']:,} steps"
     with Display(config.run.steps, title) as display:
         results = ev.evaluate_all(actor, env, params_s, params, episodes, seed=seed, tell=display.evaluating)
+    Console().print(table_of(results, title))
     if out:
         content = {"run": Path(agent).name, "steps": about["steps"], "seed": seed, **results}
-        out.write_text(json.dumps(content, indent=1))
-    Console().print(table_of(results, title))
+        with explained(f"{out} cannot be written"):
+            write_file(out, as_json(content))
     return 0
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raises where a file could not be written later; makes the folder that it goes into."""
+    with explained(f"{path} cannot be written"):
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder: give --out the name of a file.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
 
 
 def table_of(results: dict[str, dict[str, dict[str, float]]], title: str) -> Any:

@@ -33,6 +33,11 @@ def typed(monkeypatch):
     return calls
 
 
+def with_checkpoint(folder):
+    (folder / "checkpoints").mkdir()
+    (folder / "checkpoints" / "000000000009.safetensors").touch()
+
+
 def refusal(words, capsys):
     assert main(words) == 2
     err = capsys.readouterr().err
@@ -135,12 +140,26 @@ def test_what_was_stopped_goes_on(typed, tmp_path, capsys):
     folder = made(tmp_path / "results" / "ballet", "hcam-gated")
     rows = (folder / "metrics.jsonl").read_text().splitlines()
     (folder / "metrics.jsonl").write_text("\n".join(rows[:9]) + "\n")
+    with_checkpoint(folder)
     assert main(["reproduce", "ballet", "hcam-gated"]) == 0
     assert typed == [["train", "--resume", "results/ballet/hcam-gated-0"]]
 
 
+def test_what_cannot_go_on_is_not_begun_anew(tmp_path, capsys):
+    """As all of results/: the folder keeps what a run reported, without its checkpoints."""
+    folder = made(tmp_path / "results" / "ballet", "hcam-gated")
+    rows = (folder / "metrics.jsonl").read_text().splitlines()
+    (folder / "metrics.jsonl").write_text("\n".join(rows[:9]) + "\n")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for words in ([], ["--steps", "500000000"]):
+        err = refusal(["reproduce", "ballet", "hcam-gated", *words], capsys)
+        assert "has metrics but no checkpoint to go on from" in err
+        assert "--runs" in err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_what_is_done_is_left_alone_unless_it_shall_be_longer(typed, tmp_path, capsys):
-    made(tmp_path / "results" / "ballet", "lstm")
+    with_checkpoint(made(tmp_path / "results" / "ballet", "lstm"))
     assert main(["reproduce", "ballet", "lstm"]) == 0
     assert capsys.readouterr().out == "results/ballet/lstm-0: done\n"
     assert typed == []

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from hcam import evaluate
 from hcam import train as loop
 from hcam.cli import main
 from hcam.cli.train import parse, reductions, table_of, value_of
@@ -163,6 +165,66 @@ def test_eval_refuses_in_one_sentence(
     assert sentence in last
 
 
+@pytest.mark.parametrize("where", ["folder", "file/below", "closed/numbers.json"])
+def test_eval_looks_whether_it_can_write_before_it_plays(
+    where: str,
+    undisturbed: tuple[Path, str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "closed").mkdir()
+
+    def refuse(dir: Path) -> Any:  # root may write everywhere, so permissions alone would not do
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(evaluate, "evaluate_all", lambda *args, **options: pytest.fail("it was played"))
+    assert main(["eval", str(undisturbed[0]), "--out", str(tmp_path / where)]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.search(r"(is a folder: give --out the name of a file|cannot be written \(.*\))", last)
+
+
+def test_eval_prints_before_it_writes(
+    undisturbed: tuple[Path, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+):
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("hcam.cli.train.write_file", full)
+    words = ["eval", str(undisturbed[0]), "--episodes", "4", "--out", str(tmp_path / "numbers.json")]
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert "cannot be written (No space left on device)" in told.err
+    assert re.search(rf"blanks2 {SHARE}", told.out)
+
+
+def test_eval_of_a_run_without_checkpoints_does_not_advise_to_wipe_it(
+    undisturbed: tuple[Path, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "kept"
+    shutil.copytree(undisturbed[0], path, ignore=shutil.ignore_patterns("checkpoints", ".lock"))
+    assert main(["eval", str(path)]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "has no checkpoint: it keeps what a run reported, not its agent" in last
+    assert "--resume" not in last
+
+
+def test_training_goes_on_when_nobody_reads_what_it_says(settings: dict[str, str], tmp_path: Path):
+    path = tmp_path / "run"
+    typed = Typed(settings, path, [*WORDS, "--run", str(path)])
+    assert typed.process.stderr is not None
+    typed.process.stderr.readline()
+    typed.process.stderr.close()
+    typed.process.stderr = None  # communicate would read it
+    code, _, _ = typed.end()
+    assert code == 0
+    assert_whole(path)
+    assert (path / "eval.json").exists()
+
+
 # Kills
 
 
@@ -180,7 +242,7 @@ def test_killed_stopped_and_damaged_it_ends_with_the_same_bits(
         code, _, err = begin_or_go_on(settings, path).strike(signal.SIGKILL, STEPS * draw.uniform(low, high))
         assert code == -signal.SIGKILL, err
 
-    for kind, share, wanted in ((signal.SIGINT, 0.5, 130), (signal.SIGTERM, 0.65, 143)):
+    for kind, share, wanted in ((signal.SIGINT, 0.5, 130), (signal.SIGTERM, 0.6, 143), (signal.SIGHUP, 0.7, 129)):
         code, _, err = begin_or_go_on(settings, path).strike(kind, STEPS * share)
         assert code == wanted, err
         steps = read_metrics(path)[-1]["steps"]
@@ -410,7 +472,21 @@ def test_options_change_the_preset():
     assert config.loss.policy == 0.3  # TrXL's column
     assert config.run.seeds == 3
     assert parse([]).config.task.levels == ("2_delay5_of4",)
-    assert parse(["ballet", "--task", "echo"]).config.task.task == "echo"
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--resume", "a", "--resume", "b"],
+        ["--memory", "hcam", "--memory=lstm"],
+        ["--preset=fast", "--preset", "paper"],
+        ["--run", "a", "--run", "b"],
+        ["ballet", "--task", "echo"],
+    ],
+)
+def test_which_of_two_values_is_meant_is_not_guessed(words: list[str], capsys: pytest.CaptureFixture[str]):
+    assert re.search(r"--(resume|memory|preset|run|task) is given twice: give it once\.", refusal(words, capsys))
 
 
 def test_value_of_an_option():

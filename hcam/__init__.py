@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hcam.pretrained import Trained
+    from hcam.runs.pretrained import Trained
 
 __version__ = "0.1.0"
 
 
 def load(source: "str | Path", *, best: bool = False) -> "Trained":
-    """A trained agent: `hcam.load("pretrained:quickstart")`; see `hcam.pretrained`."""
-    from hcam import pretrained
+    """A trained agent: `hcam.load("pretrained:quickstart")`; see `hcam.runs.pretrained`."""
+    from hcam.runs import pretrained
 
     return pretrained.load(source, best=best)
 

@@ -8,11 +8,11 @@ from typing import Any, get_type_hints
 from hcam import envs
 from hcam.agent import AgentConfig
 from hcam.envs.environment import Environment, Params
-from hcam.folder import read_config
-from hcam.learner import LearnerConfig
-from hcam.loss import LossConfig
+from hcam.learning.learner import LearnerConfig
+from hcam.learning.loss import LossConfig
+from hcam.learning.optimiser import OptimiserConfig
 from hcam.memory import checks
-from hcam.optimiser import OptimiserConfig
+from hcam.runs.folder import read_config
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from hcam.agent import AgentConfig, MemoryConfig
+from hcam.agent.encoder import EncoderConfig
+from hcam.agent.heads import HeadsConfig
 from hcam.config import Config, RunConfig, TaskConfig
-from hcam.encoder import EncoderConfig
-from hcam.heads import HeadsConfig
-from hcam.learner import LearnerConfig
-from hcam.loss import LossConfig
+from hcam.learning.learner import LearnerConfig
+from hcam.learning.loss import LossConfig
+from hcam.learning.optimiser import OptimiserConfig
 from hcam.memory import checks
-from hcam.optimiser import OptimiserConfig
 
 MEMORIES = ("hcam", "trxl", "lstm", "none")
 

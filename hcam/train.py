@@ -10,11 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam import agent, checkpoint, metrics, optimiser
+from hcam import agent
 from hcam.config import Config, to_json
-from hcam.folder import RunFolder
-from hcam.learner import Learner, TrainState, of_seeds
-from hcam.progress import Display
+from hcam.learning import metrics, optimiser
+from hcam.learning.learner import Learner, TrainState, vmap_seeds
+from hcam.runs import checkpoint
+from hcam.runs.folder import RunFolder
+from hcam.runs.progress import Display
 
 
 class DivergedError(ValueError):
@@ -61,7 +63,7 @@ def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence
         folder.begin()
 
     display.compiling()
-    update = jax.jit(of_seeds(learner.update, config.run.seeds), donate_argnums=0).lower(state_s).compile()
+    update = jax.jit(vmap_seeds(learner.update, config.run.seeds), donate_argnums=0).lower(state_s).compile()
     rate_of = optimiser.learning_rate(config.optimiser, config.updates * config.learner.gradient_steps)
 
     done, clock = int(state_s.updates[0]), Clock(about["seconds"])

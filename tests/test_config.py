@@ -9,9 +9,9 @@ import pytest
 
 from hcam.agent import AgentConfig, MemoryConfig
 from hcam.config import Config, RunConfig, TaskConfig, differences, from_json, read, to_json
-from hcam.folder import RunFolder
-from hcam.learner import LearnerConfig
+from hcam.learning.learner import LearnerConfig
 from hcam.presets import MEMORIES, PRESETS, preset
+from hcam.runs.folder import RunFolder
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

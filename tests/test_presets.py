@@ -125,7 +125,7 @@ def test_every_preset_builds_with_every_memory(name, memory):
     def act(key):
         key_params, key_env = jax.random.split(key)
         observation, _ = env.reset(key_env, config.task.params(env))
-        inputs = Inputs(made.look(observation), jnp.bool_(True), jnp.int32(0), jnp.float32(0))
+        inputs = Inputs(made.preprocess(observation), jnp.bool_(True), jnp.int32(0), jnp.float32(0))
         return made.step(made.init_params(key_params), made.init_state(), inputs)[1]
 
     output = jax.eval_shape(act, jax.random.key(0))
@@ -205,7 +205,7 @@ def test_the_quickstart_without_memory_forgets_what_is_five_frames_old():
 
     def known(image):
         observation = {"image": jnp.asarray(image), "instruction": jnp.ones((frames, 1), jnp.int32)}
-        seen_t, nothing = jax.vmap(made.look)(observation), (jnp.zeros(frames, jnp.int32), jnp.zeros(frames))
+        seen_t, nothing = jax.vmap(made.preprocess)(observation), (jnp.zeros(frames, jnp.int32), jnp.zeros(frames))
         return run(made.init_state(), Inputs(seen_t, jnp.arange(frames) == 0, *nothing))[1].y_d
 
     moved = np.abs(known(image) - known(other)).max(-1)

@@ -21,14 +21,15 @@ from jax.experimental.compilation_cache import compilation_cache
 from rich.console import Console
 from safetensors import safe_open
 
-from hcam import checkpoint, curriculum
 from hcam import train as loop
 from hcam.cli.train import parse
 from hcam.config import Config, to_json
-from hcam.folder import RunFolder, read_metrics
-from hcam.learner import TrainState
-from hcam.metrics import Seen, Tally
-from hcam.progress import Display
+from hcam.learning import curriculum
+from hcam.learning.learner import TrainState
+from hcam.learning.metrics import EpisodeStats, UpdateMetrics
+from hcam.runs import checkpoint
+from hcam.runs.folder import RunFolder, read_metrics
+from hcam.runs.progress import Display
 
 TINY = ["first_symbol", "--levels", "blanks2", "--schedule", "constant", "--eval-episodes", "8"]
 TINY += ["--environments", "4", "--unroll", "8", "--minibatches", "2", "--hidden", "8", "--mlp", "1"]
@@ -109,7 +110,7 @@ def last_of(folder: Path) -> dict[str, np.ndarray]:
 def assert_same_bits(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
     assert list(one) == list(other)
     kinds = {name.split("/")[0] for name in one}
-    assert kinds == {"params", "optimiser", "lives_b", "record", "key", "updates"}
+    assert kinds == {"params", "optimiser", "actors_b", "record", "key", "updates"}
     assert [name for name in one if one[name].tobytes() != other[name].tobytes()] == []
 
 
@@ -256,11 +257,11 @@ class Idle(NamedTuple):
 
     def init(self, key: jax.Array) -> TrainState:
         params = {"w": jax.random.uniform(key, (2,))}
-        lives_b: Any = {"x": jnp.zeros(3)}
+        actors_b: Any = {"x": jnp.zeros(3)}
         record = curriculum.begin(1)
-        return TrainState(params, {"m": jnp.zeros(2)}, lives_b, record, jax.random.key(7), jnp.int32(0))
+        return TrainState(params, {"m": jnp.zeros(2)}, actors_b, record, jax.random.key(7), jnp.int32(0))
 
-    def update(self, state: TrainState) -> tuple[TrainState, Seen]:
+    def update(self, state: TrainState) -> tuple[TrainState, UpdateMetrics]:
         done = state.updates + 1
         lost = jnp.where(done == self.params_break_at, jnp.inf, 0.0)
         params = {"w": state.params["w"] + 1.0 + lost}
@@ -269,8 +270,8 @@ class Idle(NamedTuple):
             "baseline": jnp.where(done == self.loss_breaks_at, jnp.nan, done.astype(jnp.float32)),
         }
         score = jnp.array(self.success, jnp.float32)[state.updates % len(self.success)][None]
-        tally = Tally(jnp.ones(1), score, score, jnp.full(1, 4.0))
-        return state._replace(params=params, updates=done), Seen(losses, tally)
+        tally = EpisodeStats(jnp.ones(1), score, score, jnp.full(1, 4.0))
+        return state._replace(params=params, updates=done), UpdateMetrics(losses, tally)
 
 
 @pytest.fixture
@@ -327,7 +328,7 @@ def test_rows_come_by_the_clock_and_checkpoints_less_often(tmp_path: Path, idle:
         def init(self, key: jax.Array) -> TrainState:
             return learner.init(key)
 
-        def update(self, state: TrainState) -> tuple[TrainState, Seen]:
+        def update(self, state: TrainState) -> tuple[TrainState, UpdateMetrics]:
             jax.debug.callback(lambda: now.__setitem__(0, now[0] + 0.1))
             return learner.update(state)
 

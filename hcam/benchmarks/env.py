@@ -36,7 +36,7 @@ def run(
     rounds: int,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Steps per second for every batch size, as plain numbers."""
+    """Transition per second for every batch size, as plain numbers."""
     env = envs.make(task)
     params = env.params(*levels)
     checks.positive(steps=steps, rounds=rounds, **{f"batch {batch}": batch for batch in batches})
@@ -120,7 +120,7 @@ def show(results: dict[str, Any]) -> Table:
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """Steps a second over the number of environments."""
+    """Transition a second over the number of environments."""
     import matplotlib
 
     matplotlib.use("Agg")

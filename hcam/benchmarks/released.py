@@ -9,7 +9,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from hcam.memory.layers import linear, sinusoids, spread, wide
+from hcam.memory.layers import broadcast_like, linear, sinusoids, to_float32
 from hcam.memory.types import Array, Params
 from hcam.memory.window import MASKED, split_heads
 
@@ -33,16 +33,16 @@ def released_read(
     key_bmd = jax.lax.stop_gradient(key_bmd)
     relevance_bqs = linear(params["relevance_query"], query_bqe)
     summary_bms = linear(params["relevance_key"], key_bmd)
-    logits_bqm = wide(jnp.einsum("bqs,bms->bqm", relevance_bqs, summary_bms)) / math.sqrt(relevance_bqs.shape[-1])
+    logits_bqm = to_float32(jnp.einsum("bqs,bms->bqm", relevance_bqs, summary_bms)) / math.sqrt(relevance_bqs.shape[-1])
     if mask_bqm is not None:
         logits_bqm = jnp.where(mask_bqm, logits_bqm, MASKED)
     best_bqk, chunk_bqk = jax.lax.top_k(logits_bqm, k)
     weight_bqk = jax.nn.softmax(best_bqk, axis=-1)
 
     if not keep_dtype:
-        query_bqe, content_bmcd = wide(query_bqe), wide(content_bmcd)
+        query_bqe, content_bmcd = to_float32(query_bqe), to_float32(content_bmcd)
     code_cd = sinusoids(range(content_bmcd.shape[-2] - 1, -1, -1), content_bmcd.shape[-1])
-    content_bmcd = jax.lax.stop_gradient(content_bmcd + spread(code_cd, content_bmcd))
+    content_bmcd = jax.lax.stop_gradient(content_bmcd + broadcast_like(code_cd, content_bmcd))
     recalled_bqkcd = jax.vmap(lambda content_mcd, chunk_qk: content_mcd[chunk_qk])(content_bmcd, chunk_bqk)
     repeated_bqke = jnp.repeat(query_bqe[:, :, None], k, axis=2)  # the query is projected anew for each of its chunks
     attend = jax.vmap(jax.vmap(jax.vmap(_attend, (None, 0, 0, None)), (None, 0, 0, None)), (None, 0, 0, None))
@@ -55,5 +55,5 @@ def _attend(params: Params, query_e: Array, content_cd: Array, heads: int) -> Ar
     query_hs = split_heads(linear(params["query"], query_e), heads)
     key_chs, value_chs = (split_heads(linear(params[name], content_cd), heads) for name in ("key", "value"))
     logits_hc = jnp.einsum("hs,chs->hc", query_hs, key_chs) / math.sqrt(query_hs.shape[-1])
-    attention_hc = jax.nn.softmax(wide(logits_hc), axis=-1).astype(query_e.dtype)
+    attention_hc = jax.nn.softmax(to_float32(logits_hc), axis=-1).astype(query_e.dtype)
     return linear(params["out"], jnp.einsum("hc,chs->hs", attention_hc, value_chs).reshape(-1))

@@ -15,7 +15,7 @@ from hcam.benchmarks.figure import empty_table
 from hcam.benchmarks.measure import Failed, device_name, reason
 from hcam.benchmarks.profile import profile
 from hcam.config import Config
-from hcam.learner import Learner, TrainState, of_seeds
+from hcam.learning.learner import Learner, TrainState, vmap_seeds
 from hcam.memory import checks
 from hcam.train import make_learner
 
@@ -78,7 +78,7 @@ def prepare(config: Config) -> Contender | Failed:
     """The program that `hcam train` would run, for as many seeds at once, and its acting alone."""
     learner = make_learner(config)
     seeds = config.run.seeds
-    parts: dict[str, Step] = {"update": of_seeds(learner.update, seeds), "act": of_seeds(acting(learner), seeds)}
+    parts: dict[str, Step] = {"update": vmap_seeds(learner.update, seeds), "act": vmap_seeds(acting(learner), seeds)}
     seed_s = jnp.arange(seeds) + config.run.seed
     try:
         state = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))(seed_s)
@@ -106,8 +106,8 @@ def acting(learner: Learner) -> Step:
     """The acting of an update, with all that learning would be given."""
 
     def act(state: TrainState) -> tuple[TrainState, Any]:
-        lives_b, batch = learner.act(state)
-        return state._replace(lives_b=lives_b, updates=state.updates + 1), batch
+        actors_b, batch = learner.act(state)
+        return state._replace(actors_b=actors_b, updates=state.updates + 1), batch
 
     return act
 

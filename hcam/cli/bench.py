@@ -36,13 +36,13 @@ def bench_memory(
     given are the paper's on an accelerator and small ones on a CPU.
 
     Args:
-        lengths: Steps of history to measure at.
+        lengths: Transition of history to measure at.
         batch: Environments learned from at once.
         actors: Environments acting at once.
-        unroll: Steps per environment in learning: the queries of one read.
+        unroll: Transition per environment in learning: the queries of one read.
         width: Features.
         heads: Attention heads.
-        chunk: Steps in a chunk.
+        chunk: Transition in a chunk.
         top_k: Chunks recalled per query.
         layers: Layers of the memory that acts.
         dtype: float32 or bfloat16.
@@ -80,7 +80,7 @@ def bench_env(
         task: A task from `hcam tasks`.
         level: Levels, of which every episode draws one. Without any, the task's own mixture.
         batch: Numbers of environments at once. Without any, some that suit this machine.
-        steps: Steps of each environment in one call of the program.
+        steps: Transition of each environment in one call of the program.
         rounds: How often each variant is timed; the median counts.
         out: Where bench.json and bench.png go.
         redraw: Measure nothing, print and draw what is in the folder.
@@ -142,7 +142,7 @@ def bench_train(words: Sequence[str]) -> int:
 
 def _keep(results: dict[str, Any], out: Path) -> None:
     """With what they were made by, as a run folder has it: a number says little without its commit."""
-    from hcam.folder import made_by
+    from hcam.runs.folder import made_by
 
     (out / "bench.json").write_text(json.dumps(made_by() | results, indent=1) + "\n")
 

@@ -19,7 +19,7 @@ def export(
         best: Take the checkpoint that was best in training instead of the last one.
         seed: Which of the seeds that were trained at once; the first is 0.
     """
-    from hcam import pretrained
+    from hcam.runs import pretrained
 
     pretrained.export(run, out, best=best, seed=seed)
     files = sorted(out.iterdir())

@@ -58,8 +58,8 @@ def reproduce(
         runs: The folder that its run folder goes into, as NAME-SEED; results/TASK if not given.
     """
     from hcam import experiments
-    from hcam.folder import CONFIG, read_config, refuse_without_checkpoint
     from hcam.report.results import attempt, unlike
+    from hcam.runs.folder import CONFIG, read_config, refuse_without_checkpoint
 
     root = runs or Path("results") / task
     if not experiment:

@@ -12,7 +12,7 @@ def tasks() -> None:
     """List the tasks and their levels."""
     from rich.console import Console
 
-    from hcam.show import task_table
+    from hcam.viewer.show import task_table
 
     Console().print(task_table())
 
@@ -37,7 +37,7 @@ def show(
         fps: Frames a second.
         scale: How many times larger than the agent sees it.
     """
-    from hcam.show import show
+    from hcam.viewer.show import show
 
     for line in show(task, level, out, policy, seed, fps, scale):
         print(line)

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import tyro
 
-from hcam.checkpoint import as_json, explained, write_file
 from hcam.config import Config, differences, read, to_json
 from hcam.envs.choreography import DANCES
 from hcam.envs.choreography import parse as parse_level
 from hcam.envs.render.sprites import TILE
 from hcam.presets import preset
+from hcam.runs.checkpoint import as_json, explained, write_file
 
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
@@ -40,8 +40,9 @@ class Train:
 def train(words: Sequence[str]) -> int:
     """Train an agent that remembers; without options, the quickstart."""
     args = parse(words)
-    from hcam import progress
-    from hcam.folder import RunFolder, fresh_name
+    from hcam.runs import progress
+    from hcam.runs.folder import RunFolder, fresh_name
+    from hcam.runs.loggers import loggers as chosen_loggers
     from hcam.train import DivergedError, make_learner
     from hcam.train import train as run
 
@@ -56,7 +57,7 @@ def train(words: Sequence[str]) -> int:
     try:
         with folder, progress.Display(config.updates * config.steps_per_update, f"{folder.path}") as display:
             try:
-                loggers += progress.loggers(folder.path, args.tensorboard, args.wandb, to_json(config))
+                loggers += chosen_loggers(folder.path, args.tensorboard, args.wandb, to_json(config))
                 for line in story(config, learner, folder.path):
                     display.say(line)
                 state_s, stopped = run(config, folder, display, loggers)
@@ -159,8 +160,8 @@ def reductions(config: Config, env: Any) -> list[str]:
 
 def finish(config: Config, learner: Any, path: Path, params_s: Any, display: Any) -> None:
     """The evaluation at the end: every level of the run, greedy and sampled, all seeds together."""
-    from hcam import evaluate as ev
-    from hcam.folder import write_eval
+    from hcam.runs import evaluate as ev
+    from hcam.runs.folder import write_eval
 
     levels = config.task.names(learner.env)
     known = config.task.levels or learner.env.levels
@@ -210,9 +211,9 @@ def evaluate(
     """
     from rich.console import Console
 
-    from hcam import evaluate as ev
-    from hcam.pretrained import load
-    from hcam.progress import Display
+    from hcam.runs import evaluate as ev
+    from hcam.runs.pretrained import load
+    from hcam.runs.progress import Display
 
     config, actor, env, params_s, about = load(agent, best=best)
     if out:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from . import checks, kernel, kernel_step, ring, stack
-from .layers import init_norm, layer_norm, position_code, spread, wide
+from .layers import broadcast_like, init_norm, layer_norm, position_code, to_float32
 from .recall import (
     FORMS,
     Recalled,
@@ -120,7 +120,7 @@ def init_block(config: HCAM, key: Array) -> Params:
 
 def summarise(content_mcd: Array) -> Array:
     """A chunk's summary is its mean (section 2: "we average-pool across the chunk")."""
-    return wide(content_mcd).mean(-2).astype(content_mcd.dtype)
+    return to_float32(content_mcd).mean(-2).astype(content_mcd.dtype)
 
 
 def chunk_rows(config: HCAM, number: Array, rows: int) -> Array:
@@ -248,7 +248,7 @@ def _recall_step(
 
     def fetch(chunk: Array) -> Array:
         fetched = stored_rd[index(chunk)]
-        return fetched + spread(code_cd, fetched)
+        return fetched + broadcast_like(code_cd, fetched)
 
     if cache is None and dense:
         parts = (stored_rd[index(every_m)],)
@@ -262,7 +262,7 @@ def _recall_step(
             count = jnp.minimum(mask_qm[0].sum(dtype=jnp.int32), k)
             inner_qhd, code_qhc = coded_queries(params, query_qd, prepared.code_key_chs)
             mixed_hd, seen_hc = kernel_step.recall(
-                inner_qhd[0], wide(code_qhc[0]), stored_rd, begin_k, recalled.weight_qk[0], count
+                inner_qhd[0], to_float32(code_qhc[0]), stored_rd, begin_k, recalled.weight_qk[0], count
             )
             answer_qd = coded_answers(
                 params, mixed_hd[None], recalled.weight_qk, seen_hc[None], prepared.code_value_chs
@@ -272,7 +272,7 @@ def _recall_step(
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
     where = index(every_m[None] if dense else chunk_qk)
     key, value = cache.key_rhd[where], cache.value_rhd[where]
-    key, value = key + spread(cache.code_key_chd, key), value + spread(cache.code_value_chd, value)
+    key, value = key + broadcast_like(cache.code_key_chd, key), value + broadcast_like(cache.code_value_chd, value)
     weight = top_weights(logits_qm, k, order) if dense else weight_qk
     answer_qd, within = attend_cached(params, query_qd, weight, key, value)
     return answer_qd, Recalled(chunk_qk, weight_qk, within[:, chunk_qk[0]] if dense else within)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from . import ring
 from .kernel import call, filled, product
-from .layers import softmax, spread, wide
+from .layers import broadcast_like, softmax, to_float32
 from .types import Array
 
 # Summaries ------------------------------------------------------------------------------------------------------------
@@ -28,7 +28,7 @@ def summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, slot: 
         @pl.when(whole[0])
         def _() -> None:
             content_cd = row[(begin[0] + jnp.arange(chunk, dtype=jnp.int32)) % rows, :]
-            out[slot[0], :] = (wide(content_cd).sum(0) / chunk).astype(out.dtype)
+            out[slot[0], :] = (to_float32(content_cd).sum(0) / chunk).astype(out.dtype)
 
     options: dict[str, Any] = {"out_shape": jax.typeof(summary_md), "input_output_aliases": {4: 0}}
     args = (row_rd, begin[None], slot[None], whole[None], summary_md)
@@ -37,7 +37,7 @@ def summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, slot: 
 
 
 def plain_summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, slot: Array, whole: Array) -> Array:
-    mean_d = wide(row_rd[(begin + ring.count(chunk)) % row_rd.shape[0]]).mean(0).astype(summary_md.dtype)
+    mean_d = to_float32(row_rd[(begin + ring.count(chunk)) % row_rd.shape[0]]).mean(0).astype(summary_md.dtype)
     return ring.put(summary_md, slot, mean_d, wanted=whole)
 
 
@@ -76,7 +76,7 @@ def recall(
             logits_hc = product(query_hd, content_cd.T) + code_hc
             exp_hc = jnp.exp(logits_hc - logits_hc.max(-1, keepdims=True))
             within_hc = (exp_hc * (weight[k] / exp_hc.sum(-1, keepdims=True))).astype(content_cd.dtype)
-            return sums[0] + product(within_hc, content_cd), sums[1] + wide(within_hc)
+            return sums[0] + product(within_hc, content_cd), sums[1] + to_float32(within_hc)
 
         nothing = jnp.zeros(query_hd.shape, jnp.float32), jnp.zeros(code_hc.shape, jnp.float32)
         mixed_hd, seen_hc = jax.lax.fori_loop(0, count[0], add, nothing)
@@ -99,10 +99,10 @@ def plain_recall(
 ) -> tuple[Array, Array]:
     step_c = jnp.arange(code_hc.shape[1], dtype=jnp.int32)
     content_kcd = row_rd[(begin_k[:, None] + step_c[None, :]) % row_rd.shape[0]]
-    logits_khc = wide(jnp.einsum("hd,kcd->khc", inner_hd, content_kcd))
-    within_khc = softmax(logits_khc + spread(code_hc, logits_khc))
+    logits_khc = to_float32(jnp.einsum("hd,kcd->khc", inner_hd, content_kcd))
+    within_khc = softmax(logits_khc + broadcast_like(code_hc, logits_khc))
     weight_k = jnp.where(jnp.arange(len(weight_k)) < count, weight_k, 0.0)
-    weighted_khc = (within_khc * spread(weight_k[:, None, None], within_khc)).astype(inner_hd.dtype)
+    weighted_khc = (within_khc * broadcast_like(weight_k[:, None, None], within_khc)).astype(inner_hd.dtype)
     return jnp.einsum("khc,kcd->hd", weighted_khc, content_kcd), weighted_khc.sum(0)
 
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from .kernel import call, product
-from .layers import softmax, spread, wide
+from .layers import broadcast_like, softmax, to_float32
 from .types import Array
 
 ROWS = 128  # queries times heads that share a look at a chunk
@@ -45,14 +45,14 @@ def unroll(k: int, inner_qhd: Array, code_qhc: Array, parts: Parts, weight_qm: A
 def plain_unroll(inner_qhd: Array, code_qhc: Array, parts: Parts, weight_qm: Array) -> tuple[Array, Array]:
     content_mcd = jnp.concatenate(parts)
     weighted_qhmc = plain_within(inner_qhd, code_qhc, content_mcd)
-    weighted_qhmc *= spread(weight_qm[:, None, :, None], weighted_qhmc)
+    weighted_qhmc *= broadcast_like(weight_qm[:, None, :, None], weighted_qhmc)
     return jnp.einsum("qhmc,mcd->qhd", weighted_qhmc, content_mcd), weighted_qhmc.sum(2)
 
 
 def plain_within(inner_qhd: Array, code_qhc: Array, content_mcd: Array) -> Array:
     """The attention inside all chunks, [Q, H, M, C]."""
     logits_qhmc = jnp.einsum("qhd,mcd->qhmc", inner_qhd, content_mcd)
-    return softmax(logits_qhmc + spread(code_qhc[:, :, None], logits_qhmc))
+    return softmax(logits_qhmc + broadcast_like(code_qhc[:, :, None], logits_qhmc))
 
 
 def _unroll(
@@ -174,7 +174,7 @@ def _unroll_kernel(pieces: int, *refs: Any) -> None:
     writes = pl.program_id(1) == 0
 
     def add(content_cn: list[Array], chunk: Array) -> tuple[Array, Array]:
-        logits_rc = _products(query_rn, content_cn) + wide(code[...])
+        logits_rc = _products(query_rn, content_cn) + to_float32(code[...])
         exp_rc = jnp.exp(logits_rc - logits_rc.max(-1, keepdims=True))
         within_rc = exp_rc / exp_rc.sum(-1, keepdims=True)
 
@@ -183,7 +183,7 @@ def _unroll_kernel(pieces: int, *refs: Any) -> None:
             within[chunk] = within_rc.astype(within.dtype)
 
         weighted_rc = (within_rc * weight[:, chunk][:, None]).astype(within.dtype)
-        return product(weighted_rc, content_cn[0]), wide(weighted_rc)
+        return product(weighted_rc, content_cn[0]), to_float32(weighted_rc)
 
     _add_up(pieces, places, add, out, seen)
 
@@ -196,8 +196,8 @@ def _pull_kernel(pieces: int, *refs: Any) -> None:
     writes = pl.program_id(1) == 0
 
     def add(content_cn: list[Array], chunk: Array) -> tuple[Array, Array]:
-        within_rc = wide(within[chunk])
-        pull_rc = within_rc * (_products(pulled_rn, content_cn) + wide(pulled_seen[...]))
+        within_rc = to_float32(within[chunk])
+        pull_rc = within_rc * (_products(pulled_rn, content_cn) + to_float32(pulled_seen[...]))
         pull_r = pull_rc.sum(-1)
 
         @pl.when(writes)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from . import kernel
 from .kernel import call, product
-from .layers import wide
+from .layers import to_float32
 from .types import Array
 
 LARGEST = 64 * 128  # logits of one head: what a program holds must fit into registers
@@ -47,7 +47,7 @@ def plain_attend(scale: float, query_thd: Array, pair_j2hd: Array, age_thw: Arra
     size = age_thw.shape[2]
     age_tj, within_tj, allowed_tj = _ages(jnp.arange(len(key_jhd)) - size, start_t, size)
     age_thj = jax.vmap(lambda age_hw, age_j: age_hw[:, age_j])(age_thw, jnp.where(within_tj, age_tj, 0))
-    logits_thj = wide(jnp.einsum("thd,jhd->thj", query_thd, key_jhd)) + wide(age_thj)
+    logits_thj = to_float32(jnp.einsum("thd,jhd->thj", query_thd, key_jhd)) + to_float32(age_thj)
     allowed_thj = jnp.broadcast_to(allowed_tj[:, None], logits_thj.shape)
     weight_thj = jax.nn.softmax(jnp.where(allowed_thj, logits_thj * scale, UNSEEN), axis=-1)
     return jnp.einsum("thj,jhd->thd", weight_thj.astype(value_jhd.dtype), value_jhd)
@@ -108,7 +108,7 @@ def _logits(
     (steps, size), row_n = age.shape, jnp.arange(where.size, dtype=jnp.int32)
     age_tn, within_tn, allowed_tn = _ages(where.start - size + row_n, start_t, size)
     index = jnp.arange(steps, dtype=jnp.int32)[:, None], age_tn & (size - 1)
-    logits_tn = (product(query_td, key_nd.T) + wide(age[index])) * scale
+    logits_tn = (product(query_td, key_nd.T) + to_float32(age[index])) * scale
     return jnp.where(allowed_tn, logits_tn, UNSEEN), index, within_tn
 
 
@@ -130,7 +130,7 @@ def _pull_kernel(scale: float, *refs: Any) -> None:
 
     query, pair, age, answer, total, pulled, start, query_out, pair_out, age_out = refs
     query_td, pulled_td, total_t1, start_t, dtype = query[...], pulled[...], total[...], start[...], query.dtype
-    pull_t1 = (wide(pulled_td) * wide(answer[...])).sum(-1, keepdims=True)
+    pull_t1 = (to_float32(pulled_td) * to_float32(answer[...])).sum(-1, keepdims=True)
     gradient_td = jnp.zeros(query_td.shape, jnp.float32)
     for where in _places(*age.shape):
         key_nd = pair[where, 0, :]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from . import ring
 from .kernel import call, filled, product
-from .layers import EPSILON, normalise, softmax, wide
+from .layers import EPSILON, normalise, softmax, to_float32
 from .types import Array
 
 BLOCK = 32  # rows that are looked at together
@@ -55,9 +55,9 @@ def _short(query: Any, age: Any, x: Any, time: Any, row: Any, row_out: Any, out:
     total_h, logits_hw = jnp.zeros(len(head), jnp.float32), jnp.zeros((len(head), steps), jnp.float32)
     for part in parts:
         row_we, query_he = look(part), query[head, part]
-        sum_w += wide(row_we).sum(-1)
-        square_w += jnp.square(wide(row_we)).sum(-1)
-        total_h += wide(query_he).sum(-1)
+        sum_w += to_float32(row_we).sum(-1)
+        square_w += jnp.square(to_float32(row_we)).sum(-1)
+        total_h += to_float32(query_he).sum(-1)
         logits_hw += product(query_he, row_we.T)
     mean_w, narrow_w = _moments(sum_w, square_w, width)
     logits_hw = (logits_hw - total_h[:, None] * mean_w[None]) * narrow_w[None] + age[head, :]
@@ -78,13 +78,13 @@ def _long(query: Any, age: Any, x: Any, time: Any, row: Any, row_out: Any, out: 
     size = filled(heads)
     head, step_b, now = jnp.arange(size) % heads, jnp.arange(BLOCK, dtype=jnp.int32), time[0]
     query_hd, x_d = query[head, :], x[...]
-    total_h = wide(query_hd).sum(-1)
+    total_h = to_float32(query_hd).sum(-1)
 
     def add(n: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
         mixed_hd, mean_h, top_h, sum_h = carry
         age_b = n * BLOCK + step_b
         row_bd = jnp.where((age_b == 0)[:, None], x_d[None, :], row[(now - age_b + rows) % rows, :])
-        mean_b, narrow_b = _moments(wide(row_bd).sum(-1), jnp.square(wide(row_bd)).sum(-1), width)
+        mean_b, narrow_b = _moments(to_float32(row_bd).sum(-1), jnp.square(to_float32(row_bd)).sum(-1), width)
         logits_hb = (product(query_hd, row_bd.T) - total_h[:, None] * mean_b[None]) * narrow_b[None]
         logits_hb += age[head, pl.dslice(n * BLOCK, BLOCK)]
         logits_hb = jnp.where((age_b <= now)[None], logits_hb, UNSEEN)
@@ -121,7 +121,7 @@ def last_rows(query_hd: Array, age_hw: Array, row_rd: Array, time: Array) -> tup
     """The last W rows, normalised; how well the query fits each, [H, W]; and which of them are of this episode."""
     age_w = ring.count(age_hw.shape[1])
     row_wd = normalise(row_rd[(time - age_w) % row_rd.shape[0]])
-    return row_wd, wide(query_hd @ row_wd.T) + age_hw, jnp.broadcast_to(age_w <= time, age_hw.shape)
+    return row_wd, to_float32(query_hd @ row_wd.T) + age_hw, jnp.broadcast_to(age_w <= time, age_hw.shape)
 
 
 @window.defjvp

@@ -12,17 +12,17 @@ from .types import Array, Params
 EPSILON = 1e-5  # of LayerNorm
 
 
-def wide(x: Array) -> Array:
+def to_float32(x: Array) -> Array:
     """At least float32: the dtype in which softmax, means and norms are taken."""
     return x if x.dtype.itemsize >= 4 else x.astype(jnp.float32)
 
 
-def spread(small: Array, like: Array) -> Array:
+def broadcast_like(small: Array, like: Array) -> Array:
     """Broadcast over leading axes, in the other's dtype: said aloud, as silent broadcasting is how masks go wrong."""
     return jnp.broadcast_to(small.astype(like.dtype), like.shape)
 
 
-def apart(x: Array) -> Array:
+def barrier(x: Array) -> Array:
     """The same, but not to XLA, which makes one product of two that share a factor, and copies both out of it."""
     barrier: Any = jax.lax.optimization_barrier
     same: Array = barrier(x)
@@ -32,14 +32,14 @@ def apart(x: Array) -> Array:
 @jax.custom_jvp
 def softmax(logits: Array) -> Array:
     """Softmax over the last axis, taken in float32 and kept in the dtype of `logits`, for the gradient as well."""
-    return jax.nn.softmax(wide(logits), axis=-1).astype(logits.dtype)
+    return jax.nn.softmax(to_float32(logits), axis=-1).astype(logits.dtype)
 
 
 @softmax.defjvp
 def _softmax_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     weight = softmax(*primals)
-    pulled = wide(weight) * wide(tangents[0])
-    return weight, (pulled - wide(weight) * pulled.sum(-1, keepdims=True)).astype(weight.dtype)
+    pulled = to_float32(weight) * to_float32(tangents[0])
+    return weight, (pulled - to_float32(weight) * pulled.sum(-1, keepdims=True)).astype(weight.dtype)
 
 
 def in_dtype(params: Params, dtype: str) -> Params:
@@ -64,7 +64,7 @@ def init_linear(key: Array, fan_in: int, fan_out: int, *, bias: bool = True, sca
 
 def linear(params: Params, x: Array) -> Array:
     y: Array = x @ params["w"].astype(x.dtype)
-    return y + spread(params["b"], y) if "b" in params else y
+    return y + broadcast_like(params["b"], y) if "b" in params else y
 
 
 def init_norm(width: int) -> Params:
@@ -73,7 +73,7 @@ def init_norm(width: int) -> Params:
 
 def layer_norm(params: Params, x: Array) -> Array:
     normal = _normal(x)
-    return (normal * spread(params["scale"], normal) + spread(params["offset"], normal)).astype(x.dtype)
+    return (normal * broadcast_like(params["scale"], normal) + broadcast_like(params["offset"], normal)).astype(x.dtype)
 
 
 def normalise(x: Array) -> Array:
@@ -82,7 +82,7 @@ def normalise(x: Array) -> Array:
 
 
 def _normal(x: Array) -> Array:
-    centred = wide(x) - wide(x).mean(-1, keepdims=True)
+    centred = to_float32(x) - to_float32(x).mean(-1, keepdims=True)
     return centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + EPSILON)
 
 
@@ -120,7 +120,7 @@ def gate(params: Params | None, x: Array, y: Array) -> Array:
     y = jax.nn.relu(y)
     reset_x, update_x = jnp.split(linear(params["x"], x), 2, axis=-1)
     reset_y, update_y, candidate_y = jnp.split(linear(params["y"], y), 3, axis=-1)
-    update = jax.nn.sigmoid(update_x + update_y - spread(params["offset"], x))
+    update = jax.nn.sigmoid(update_x + update_y - broadcast_like(params["offset"], x))
     candidate = jnp.tanh(candidate_y + linear(params["candidate"], jax.nn.sigmoid(reset_x + reset_y) * x))
     return x + update * (candidate - x)
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from . import checks
-from .layers import init_linear, linear, wide
+from .layers import init_linear, linear, to_float32
 from .types import Array, Memory, Params, Recall
 
 
@@ -22,7 +22,7 @@ class LSTM:
 
     width: int = 512
     layers: int = 4
-    span: int = 128  # cells begin by holding on for 1 to so many steps. Unspecified in the paper; see `open_gates`
+    span: int = 128  # cells begin by holding on for 1 to so many steps. Unspecified in the paper; see `chrono_init`
     dtype: str = "float32"  # of the matrix products; gates and cells stay in float32
 
     def __post_init__(self) -> None:
@@ -48,13 +48,13 @@ def init_params(config: LSTM, key: Array) -> Params:
             "in": init_linear(key_in, config.width, 4 * config.width),
             "hidden": init_linear(key_hidden, config.width, 4 * config.width, bias=False),
         }
-        params["in"]["b"] = open_gates(config)
+        params["in"]["b"] = chrono_init(config)
         return params
 
     return tuple(layer(layer_key) for layer_key in jax.random.split(key, config.layers))
 
 
-def open_gates(config: LSTM) -> Array:
+def chrono_init(config: LSTM) -> Array:
     """The gates' biases, [4 D]: a cell forgets 1 / (1 + n) of itself a step, and takes in as much; n from 1 to `span`.
 
     With the usual bias of 1 all cells begin by forgetting a quarter a step, and what matters forty steps later is never
@@ -101,7 +101,7 @@ def unroll(config: LSTM, params: Params, state: LSTMState, x_td: Array, first_t:
     state = jax.lax.stop_gradient(state)
     y_td, layers = x_td.astype(config.dtype), []
     for layer, hidden_d, cell_d in zip(params, *state, strict=True):
-        gates_td = wide(linear(layer["in"], y_td))
+        gates_td = to_float32(linear(layer["in"], y_td))
         carry, hidden_td = jax.lax.scan(
             partial(_cell, config, layer["hidden"]), (hidden_d, cell_d), (gates_td, first_t)
         )
@@ -114,7 +114,7 @@ def unroll(config: LSTM, params: Params, state: LSTMState, x_td: Array, first_t:
 def _cell(config: LSTM, params: Params, carry: tuple[Array, Array], inputs: tuple[Array, Array]) -> Any:
     gates_d, first = inputs
     hidden_d, cell_d = (jnp.where(first, 0.0, entry) for entry in carry)
-    gates_d = gates_d + wide(linear(params, hidden_d.astype(config.dtype)))
+    gates_d = gates_d + to_float32(linear(params, hidden_d.astype(config.dtype)))
     in_d, forget_d, candidate_d, out_d = jnp.split(gates_d, 4)
     cell_d = jax.nn.sigmoid(forget_d) * cell_d + jax.nn.sigmoid(in_d) * jnp.tanh(candidate_d)
     hidden_d = jax.nn.sigmoid(out_d) * jnp.tanh(cell_d)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from . import checks, kernel, kernel_unroll
-from .layers import apart, init_linear, linear, position_code, softmax, spread
+from .layers import barrier, broadcast_like, init_linear, linear, position_code, softmax
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
 from .types import Array, Params
 from .window import split_heads, weights_by_head
@@ -124,7 +124,7 @@ def read_chunks(
 
     def fetch(chunk_qk: Array) -> Array:
         fetched = content_mcd[chunk_qk]
-        return fetched + spread(code_cd, fetched)
+        return fetched + broadcast_like(code_cd, fetched)
 
     return attend_gathered(params, query_qe, logits_qm, fetch, k=k, heads=heads, order=order)
 
@@ -171,7 +171,7 @@ def attend_gathered(
         inner_qhd, chunk_qk, weight_qk = block
         content_qkcd = fetch(chunk_qk)
         within_qkhc = softmax(jnp.einsum("qhd,qkcd->qkhc", inner_qhd, content_qkcd))
-        weighted = within_qkhc * spread(weight_qk[:, :, None, None], within_qkhc)
+        weighted = within_qkhc * broadcast_like(weight_qk[:, :, None, None], within_qkhc)
         return jnp.einsum("qkhc,qkcd->qhd", weighted, content_qkcd), within_qkhc
 
     block = (inner_queries(params, own_queries(params, query_qe, heads)), chunk_qk, weight_qk)
@@ -202,17 +202,17 @@ def outer_answers(params: Params, mixed_qhd: Array, weight: Array, more_qhs: Arr
     """
     value_dhs = weights_by_head(params["value"], mixed_qhd.shape[1], mixed_qhd.dtype)
     value_qhs = jnp.einsum("qhd,dhs->qhs", mixed_qhd, value_dhs)
-    value_qhs = value_qhs if more_qhs is None else value_qhs + apart(more_qhs)
+    value_qhs = value_qhs if more_qhs is None else value_qhs + barrier(more_qhs)
     total_q1, value_qs = weight.sum(-1, keepdims=True).astype(mixed_qhd.dtype), value_qhs.reshape(len(mixed_qhd), -1)
-    value_qs += spread(params["value"]["b"], value_qs) * total_q1
+    value_qs += broadcast_like(params["value"]["b"], value_qs) * total_q1
     output_qs = linear({"w": params["out"]["w"]}, value_qs)
-    return output_qs + spread(params["out"]["b"], output_qs) * total_q1
+    return output_qs + broadcast_like(params["out"]["b"], output_qs) * total_q1
 
 
 def coded_queries(params: Params, query_qe: Array, key_chs: Array) -> tuple[Array, Array]:
     """`inner_queries`, and how well they fit the keys of a position code that is not added to what is stored."""
     query_qhs = own_queries(params, query_qe, key_chs.shape[1])
-    return inner_queries(params, query_qhs), jnp.einsum("qhs,chs->qhc", apart(query_qhs), key_chs)
+    return inner_queries(params, query_qhs), jnp.einsum("qhs,chs->qhc", barrier(query_qhs), key_chs)
 
 
 def coded_answers(params: Params, mixed_qhd: Array, weight: Array, seen_qhc: Array, value_chs: Array) -> Array:
@@ -236,11 +236,11 @@ def attend_cached(
     """Each query inside chunks of which there are keys and values, their relevances given: answer and `within_qkhc`."""
     query_qhs = split_heads(linear(params["query"], query_qe), key_qkchs.shape[-2])
     within_qkhc = softmax(jnp.einsum("qhs,qkchs->qkhc", query_qhs, key_qkchs) / math.sqrt(query_qhs.shape[-1]))
-    weighted = within_qkhc * spread(weight_qk[:, :, None, None], within_qkhc)
+    weighted = within_qkhc * broadcast_like(weight_qk[:, :, None, None], within_qkhc)
     value_qs = jnp.einsum("qkhc,qkchs->qhs", weighted, value_qkchs).reshape(len(query_qe), -1)
     output_qs = linear({"w": params["out"]["w"]}, value_qs)
     total_q1 = weight_qk.sum(-1, keepdims=True).astype(output_qs.dtype)
-    return output_qs + spread(params["out"]["b"], output_qs) * total_q1, within_qkhc
+    return output_qs + broadcast_like(params["out"]["b"], output_qs) * total_q1, within_qkhc
 
 
 def in_blocks(attend: Callable[..., tuple[Array, Array]], block: tuple[Array, ...]) -> tuple[Array, Array]:

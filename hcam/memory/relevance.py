@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from . import ring
-from .layers import linear, softmax, wide
+from .layers import linear, softmax, to_float32
 from .types import Array, Params
 from .window import MASKED
 
@@ -23,7 +23,7 @@ def relevance_logits(params: Params, query_qe: Array, key_md: Array, mask_qm: Ar
         logits_qm = jnp.einsum("qd,md->qm", query_qs @ key_weight.T, key_md)
     else:
         logits_qm = jnp.einsum("qs,ms->qm", query_qs, key_md @ key_weight)
-    logits_qm = wide(logits_qm) * scale
+    logits_qm = to_float32(logits_qm) * scale
     return logits_qm if mask_qm is None else jnp.where(mask_qm, logits_qm, MASKED)
 
 

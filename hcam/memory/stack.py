@@ -16,7 +16,9 @@ from .layers import gate, init_gate, init_mlp, mlp
 from .recall import Recalled
 from .types import Array, Memory, Params, Recall
 
-QUIET = 0.1  # what the weights that end a sublayer are drawn with, relative to what would keep the variance
+RESIDUAL_INIT_SCALE = (
+    0.1  # what the weights that end a sublayer are drawn with, relative to what would keep the variance
+)
 
 
 class Shape(Protocol):
@@ -120,7 +122,7 @@ def _quiet(params: Params) -> Params:
     """
     if "read" in params:
         return params | {"read": _quiet(params["read"])}
-    return params | {"out": params["out"] | {"w": QUIET * params["out"]["w"]}}
+    return params | {"out": params["out"] | {"w": RESIDUAL_INIT_SCALE * params["out"]["w"]}}
 
 
 def init_state(stack: Stack) -> StackState:

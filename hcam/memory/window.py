@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 
 from . import kernel, kernel_window, kernel_window_step, ring
 from .kernel_window_step import BLOCK
-from .layers import init_linear, init_norm, layer_norm, linear, sinusoids, spread, wide
+from .layers import broadcast_like, init_linear, init_norm, layer_norm, linear, sinusoids, to_float32
 from .types import Array, Params
 
 MASKED = -1e6  # what the released module puts in place of a masked logit; softmax turns it into an exact zero
@@ -69,11 +69,11 @@ def position_keys(params: Params, window: int, heads: int, dtype: DTypeLike) -> 
 
 
 def position_query(params: Params, query_thd: Array) -> Array:
-    return query_thd + spread(params["position_bias"], query_thd)
+    return query_thd + broadcast_like(params["position_bias"], query_thd)
 
 
 def content_query(params: Params, query_thd: Array) -> Array:
-    return query_thd + spread(params["content_bias"], query_thd)
+    return query_thd + broadcast_like(params["content_bias"], query_thd)
 
 
 def unroll(
@@ -97,7 +97,9 @@ def unroll(
     key_jhd, value_jhd = pair_j2hd[int(fused) :, 0], pair_j2hd[int(fused) :, 1]
     content_htj = jnp.einsum("thd,jhd->htj", by_content_thd, key_jhd)
     by_age_htw = jnp.einsum("thd,whd->htw", by_position_thd, age_key_whd)
-    logits_htj = wide(content_htj) + wide(skew(jnp.flip(by_age_htw, -1)))  # column j of row t holds age t + V - j
+    logits_htj = to_float32(content_htj) + to_float32(
+        skew(jnp.flip(by_age_htw, -1))
+    )  # column j of row t holds age t + V - j
 
     index_t, index_j = ring.count(steps)[:, None], ring.count(before + steps)[None, :] - before
     allowed_tj = (index_j <= index_t) & (index_j >= jnp.maximum(start_t[:, None], index_t - before))
@@ -135,7 +137,7 @@ def step(
     query_hd = split_heads(linear(params["query"], layer_norm(params["norm"], x_d)), heads)
     scale = 1 / math.sqrt(query_hd.shape[-1])
     inner_he = jnp.einsum("hd,ehd->he", content_query(params, query_hd) * jnp.asarray(scale, dtype), prepared.key_ehd)
-    age_hw = wide(jnp.einsum("hd,whd->hw", position_query(params, query_hd), prepared.age_key_whd)) * scale
+    age_hw = to_float32(jnp.einsum("hd,whd->hw", position_query(params, query_hd), prepared.age_key_whd)) * scale
 
     fused = top_k is None and window % min(window, BLOCK) == 0 and kernel.suits(min(window, BLOCK), x_d.shape[0], dtype)
     if fused:
@@ -153,7 +155,7 @@ def step(
 
 def _scaled(params: Params, scale_e: Array, heads: int, dtype: DTypeLike) -> Array:
     """A projection [D, H, D/H] of rows that were normalised and not scaled yet."""
-    return (wide(weights_by_head(params, heads, dtype)) * wide(scale_e)[:, None, None]).astype(dtype)
+    return (to_float32(weights_by_head(params, heads, dtype)) * to_float32(scale_e)[:, None, None]).astype(dtype)
 
 
 class Cache(NamedTuple):
@@ -188,7 +190,7 @@ def step_cached(
     content_hw = jnp.einsum("hd,whd->hw", content_query(params, query_hd), cache.key_whd)
     age_w = (time - ring.count(window)) % window
     by_age_hw = jnp.einsum("hd,whd->hw", position_query(params, query_hd), cache.age_key_whd)
-    logits_hw = (wide(content_hw) + wide(by_age_hw[:, age_w])) / math.sqrt(query_hd.shape[-1])
+    logits_hw = (to_float32(content_hw) + to_float32(by_age_hw[:, age_w])) / math.sqrt(query_hd.shape[-1])
     attention_hw = masked_softmax(logits_hw, jnp.broadcast_to(age_w <= time, logits_hw.shape), top_k)
     answer_hd = jnp.einsum("hw,whd->hd", attention_hw.astype(x_d.dtype), cache.value_whd)
     # From rows to ages is the same turn of the ring as from ages to rows.

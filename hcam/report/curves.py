@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hcam.progress import finite
 from hcam.report.runs import Points, Run, first_text, kinds, merged, overall, read, seeds_of, short, success, window
+from hcam.runs.progress import finite
 
 Line = tuple[str, list[Run], str | None]  # label, repeats, level
 

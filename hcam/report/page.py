@@ -5,10 +5,10 @@ from pathlib import Path
 
 from hcam.envs.choreography import PAPER_LEVELS, parse
 from hcam.experiments import BALLET
-from hcam.progress import finite
 from hcam.report import panels
 from hcam.report.results import Attempt, Outcome, collect, mean, score, shares, strangers
 from hcam.report.runs import Run, short
+from hcam.runs.progress import finite
 
 PAGE = "results.md"
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from hcam.envs.choreography import parse
-from hcam.progress import finite
 from hcam.report.curves import FAINT
 from hcam.report.results import Outcome, score
 from hcam.report.runs import merged, short, success, window
+from hcam.runs.progress import finite
 
 STYLES = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)))  # besides colours, for those who do not see them
 MARKS = ("greedy evaluation", "the paper's number", "chance")

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from hcam.config import to_json
 from hcam.experiments import PRESET, Experiment
 from hcam.presets import preset
-from hcam.progress import Row, finite
 from hcam.report.runs import Run, read, short
+from hcam.runs.progress import Row, finite
 
 # What a run may have otherwise without being another experiment: how it was watched, and what the machine decided.
 FREE = {"seed", "log_every", "save_every", "keep", "eval_episodes", "dtype"}

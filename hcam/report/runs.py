@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hcam.folder import CONFIG, EVAL, METRICS, read_config, read_metrics
-from hcam.progress import Row, finite, levels
+from hcam.runs.folder import CONFIG, EVAL, METRICS, read_config, read_metrics
+from hcam.runs.progress import Row, finite, levels
 
 Numbers = NDArray[np.float64]
 Points = tuple[Numbers, Numbers]  # steps and values
@@ -39,7 +39,7 @@ class Run:
 
     @property
     def rate(self) -> float | None:
-        """Steps a second, compilation included."""
+        """Transition a second, compilation included."""
         return self.steps / self.seconds if self.seconds else None
 
 
@@ -121,7 +121,7 @@ def window(runs: Sequence[Run], smooth: int | None = None) -> int:
 
 
 def series(points: Iterable[tuple[Any, Any, Any]], smooth: int) -> Points:
-    """Steps and running means of (steps, value, weight); points without a value or a weight do not count."""
+    """Transition and running means of (steps, value, weight); points without a value or a weight do not count."""
     known = [(step, finite(value), finite(weight)) for step, value, weight in points]
     kept = [point for point in known if point[1] is not None and point[2]]
     if not kept:
@@ -175,7 +175,7 @@ def kinds(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def merged(curves: Sequence[Points]) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Steps, mean, lowest and highest of several curves, where all of them have begun and none has ended."""
+    """Transition, mean, lowest and highest of several curves, where all of them have begun and none has ended."""
     known = [points for points in curves if len(points[0])]
     if not known:
         return (np.zeros(0),) * 4

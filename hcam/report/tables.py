@@ -8,8 +8,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from hcam.progress import Row, clock, finite, percent
 from hcam.report.runs import Run, last, read, seeds_of, short, window
+from hcam.runs.progress import Row, clock, finite, percent
 
 COSTS = ("seeds", "steps", "minutes", "steps/s")
 

@@ -51,7 +51,7 @@ def test_acting_alone_goes_on_like_training():
     state, _ = contender.programs["act"](contender.state)
     again, batch = contender.programs["act"](state)
     assert again.updates.tolist() == [2]
-    assert batch.steps_mtb.action.shape == (1, 1, 4, 2)
+    assert batch.transitions_mtb.action.shape == (1, 1, 4, 2)
 
 
 def test_table_has_rates_shares_and_ratios():

@@ -5,7 +5,7 @@ import pytest
 from hcam.benchmarks import memory
 from hcam.benchmarks import train as bench_train
 from hcam.cli import main
-from hcam.folder import made_by
+from hcam.runs.folder import made_by
 from tests.benchmarks.test_figure import results
 from tests.benchmarks.test_train import results as train_results
 

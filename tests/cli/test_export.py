@@ -9,10 +9,11 @@ import jax
 import numpy as np
 import pytest
 
-from hcam import evaluate, load
+from hcam import load
 from hcam.cli import main
 from hcam.cli.export import size
-from tests.test_pretrained import run
+from hcam.runs import evaluate
+from tests.runs.test_pretrained import run
 
 __all__ = ["run"]  # a fixture
 

@@ -19,17 +19,17 @@ def random(*shape: int, seed: int = 0) -> jax.Array:
 )
 def test_wide_is_at_least_float32(dtype, at_least):
     """Under strict promotion too: it is there to say a conversion aloud."""
-    assert layers.wide(jnp.ones(2, dtype)).dtype == at_least
+    assert layers.to_float32(jnp.ones(2, dtype)).dtype == at_least
 
 
 def test_wide_keeps_float64():
     with jax.enable_x64(True):
-        assert layers.wide(jnp.ones(2, jnp.float64)).dtype == jnp.float64
+        assert layers.to_float32(jnp.ones(2, jnp.float64)).dtype == jnp.float64
 
 
 def test_spread_repeats_over_leading_axes():
     like = jnp.zeros((2, 3, 4), jnp.bfloat16)
-    found = layers.spread(jnp.arange(4.0), like)
+    found = layers.broadcast_like(jnp.arange(4.0), like)
     assert (found.shape, found.dtype) == (like.shape, like.dtype)
     np.testing.assert_array_equal(found[1, 2].astype(jnp.float32), [0, 1, 2, 3])
 

@@ -6,10 +6,11 @@ import numpy as np
 import optax
 import pytest
 
-from hcam import agent, memory, optimiser, presets
+from hcam import agent, memory, presets
 from hcam.envs.choreography import choice_time
+from hcam.learning import optimiser
+from hcam.learning.optimiser import OptimiserConfig
 from hcam.memory import LSTM, Recall
-from hcam.optimiser import OptimiserConfig
 from tests.memory.cases import CONFIGS, LENGTH, WIDTH, assert_same, inputs, params_of, programs, run_steps, starts
 from tests.memory.oracle import SlowLSTM
 
@@ -85,7 +86,7 @@ def told(params, made, env, level):
 
     def episode(key):
         begin, steps = env.start(key, level), len(time_t)
-        seen_t = jax.vmap(lambda time: made.look(env.observe(begin._replace(time=time), level)))(time_t)
+        seen_t = jax.vmap(lambda time: made.preprocess(env.observe(begin._replace(time=time), level)))(time_t)
         return agent.Inputs(seen_t, time_t == 0, jnp.zeros(steps, jnp.int32), jnp.zeros(steps)), env.expert(begin)
 
     def loss(params, key):

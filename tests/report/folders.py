@@ -8,8 +8,8 @@ from typing import Any
 
 from hcam.cli.train import parse
 from hcam.config import to_json
-from hcam.evaluate import interval
 from hcam.experiments import Experiment, find
+from hcam.runs.evaluate import interval
 
 LEVELS = ("2_delay16", "4_delay16")
 MADE_BY = {"created": "2030-01-01T00:00:00+00:00", "hcam": "0.1.0", "commit": "0123456789abcdef", "device": "H200"}

@@ -1,0 +1,300 @@
+"""Observation -> x_d: a CNN or ResNet for images, an LSTM over words, and whatever else an environment shows.
+
+Everything is written for one step of one environment; parameters are nested dicts, by the observation's own names.
+Observations go through `preprocess` once; everything else, here and in the heads, takes its result.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from hcam.agent import words
+from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
+from hcam.memory import checks
+from hcam.memory.layers import broadcast_like, init_linear, init_norm, layer_norm, linear, to_float32
+from hcam.memory.types import Array, Params
+
+ZERO_POINT = 128  # what is taken from bytes to give them a sign
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """How the agent sees (appendix A.2, table of hyper-parameters; the values are those of Ballet)."""
+
+    vision: Literal["cnn", "resnet"] = "cnn"  # "visual encoder"
+    channels: tuple[int, ...] = (16, 32, 32)  # "vis. enc. channels"
+    filters: tuple[int, ...] = (9, 3, 3)  # "filt. size"; the first sees one tile at a time
+    strides: tuple[int, ...] = (9, 1, 1)  # "filt. stride"
+    blocks: tuple[int, ...] = (2, 2, 2)  # "num. blocks" of the ResNet
+    language: int = 256  # "lang. enc. dimension"
+    word: int = 32  # "word embed. dimension"
+    last_action: bool = False  # see also what was done and gained a step ago; the paper does not say
+
+    def __post_init__(self) -> None:
+        checks.choice(("cnn", "resnet"), vision=self.vision)
+        checks.positive(language=self.language, word=self.word)
+        if not self.channels:
+            raise ValueError("channels must have at least one entry: one per layer.")
+        lengths = {"filters": self.filters, "strides": self.strides}
+        lengths |= {"blocks": self.blocks} if self.vision == "resnet" else {}
+        for name, values in {"channels": self.channels, **lengths}.items():
+            checks.positive(**{f"{name}[{n}]": value for n, value in enumerate(values)})
+            if len(values) != len(self.channels):
+                raise ValueError(
+                    f"{name} has {len(values)} entries, but channels has {len(self.channels)}: one per layer."
+                )
+
+
+def parts(space: Spaces) -> dict[str, Space]:
+    """An observation's parts by name; one that has no parts is called `observation`."""
+    return space if isinstance(space, dict) else {"observation": space}
+
+
+def by_name(space: Spaces, observation: Any) -> dict[str, Array]:
+    return observation if isinstance(space, dict) else {"observation": observation}
+
+
+def is_image(space: Space) -> bool:
+    return isinstance(space, Box) and len(space.shape) == 3
+
+
+def init(key: Array, config: EncoderConfig, space: Spaces, actions: int, width: int) -> Params:
+    named = parts(space)
+    *part_keys, key_join = jax.random.split(key, len(named) + 1)
+    params: dict[str, Params] = {
+        name: init_part(part_key, config, part) for part_key, (name, part) in zip(part_keys, named.items(), strict=True)
+    }
+    features = sum(features_of(config, part) for part in named.values()) + config.last_action * (actions + 1)
+    return params | {"join": init_linear(key_join, features, width, scale=2.0), "norm": init_norm(width)}
+
+
+def preprocess(config: EncoderConfig, space: Spaces, observation: Any) -> Any:
+    """The observation as an agent keeps it: images cut into the first layer's patches, where those do not overlap.
+
+    An image [H, W, C] becomes [H/size * W/size, P], of numbers as they are, or of bytes as `signed` has them. Cutting
+    moves every byte of it: what is acted on and then learned from, perhaps several times, is cut when it comes, and
+    never again.
+    """
+
+    def kept(part: Space, value: Array) -> Array:
+        if not (is_image(part) and is_patchify(config)):
+            return value
+        patch_hwp = fill(signed(patches(value, config.filters[0])), axis=-1)
+        return patch_hwp.reshape(-1, patch_hwp.shape[-1])
+
+    if not isinstance(space, dict):
+        return kept(space, observation)
+    return {name: kept(part, observation[name]) for name, part in space.items()}
+
+
+def encode(
+    params: Params, config: EncoderConfig, space: Spaces, observation: Any, action: Array, reward: Array, dtype: str
+) -> Array:
+    """x_d, of unit variance. `action` (one-hot) and `reward` are those of the step before."""
+    return finish(params, config, space, begin(params, config, space, observation, dtype), action, reward, dtype)
+
+
+def begin(params: Params, config: EncoderConfig, space: Spaces, observation: Any, dtype: str) -> dict[str, Array]:
+    """What `finish` takes: cut images have gone through their first layer. Of one step or of many, by leading axes.
+
+    Of many in one flat product: XLA would lay out all images anew for the gradient of a product with more axes.
+    """
+    seen = by_name(space, observation)
+
+    def first(name: str, part: Space) -> Array:
+        if not (isinstance(part, Box) and is_image(part) and is_patchify(config)):
+            return seen[name]
+        return of_patches(first_layer(params[name], config), config, part, seen[name], dtype)
+
+    return {name: first(name, part) for name, part in parts(space).items()}
+
+
+def finish(
+    params: Params, config: EncoderConfig, space: Spaces, begun: Any, action: Array, reward: Array, dtype: str
+) -> Array:
+    features = [finish_part(params[name], config, part, begun[name], dtype) for name, part in parts(space).items()]
+    if config.last_action:
+        features += [action.astype(dtype), reward[None].astype(dtype)]
+    joined = jax.nn.relu(linear(params["join"], jnp.concatenate(features)))
+    return layer_norm(params["norm"], joined)
+
+
+# Parts of an observation ----------------------------------------------------------------------------------------------
+
+
+def init_part(key: Array, config: EncoderConfig, space: Space) -> Params:
+    if is_image(space):
+        return (init_resnet if config.vision == "resnet" else init_cnn)(key, config, space)
+    if isinstance(space, Tokens):
+        return words.init(key, len(space.vocabulary), config.word, config.language)
+    return {}
+
+
+def finish_part(params: Params, config: EncoderConfig, space: Space, value: Array, dtype: str) -> Array:
+    if isinstance(space, Box) and is_image(space):
+        if not is_patchify(config):
+            pixels = value.astype(dtype) * jnp.asarray(1 / space.high, dtype)
+            value = conv(first_layer(params, config), pixels, config.filters[0], config.strides[0])
+        return (resnet if config.vision == "resnet" else cnn)(params, config, value).ravel()
+    if isinstance(space, Tokens):
+        return words.read(params, value, dtype)
+    if isinstance(space, Discrete):
+        return jax.nn.one_hot(value, space.n, dtype=dtype)
+    return value.astype(dtype).ravel()
+
+
+def features_of(config: EncoderConfig, space: Space) -> int:
+    if isinstance(space, Tokens):
+        return config.language
+    if isinstance(space, Discrete):
+        return space.n
+    if is_image(space):
+        height, width, channels = feature_map(config, space.shape)
+        return height * width * channels
+    size = 1
+    for side in space.shape:
+        size *= side
+    return size
+
+
+def feature_map(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Height, width and channels of what the image encoder ends with."""
+    height, width = shape[:2]
+    for size, stride in zip(config.filters, config.strides, strict=True):
+        if size == stride and (height % size or width % size):
+            raise ValueError(
+                f"images of {shape[0]} x {shape[1]} cannot be cut into patches of {size}: choose filters and strides "
+                "that divide them."
+            )
+        height, width = -(-height // stride), -(-width // stride)
+    return height, width, config.channels[-1]
+
+
+# Images: [H, W, C], or [H/size, W/size, P] where the first layer's patches do not overlap -----------------------------
+
+
+def init_conv(key: Array, size: int, channels_in: int, channels_out: int) -> Params:
+    """A linear map of patches [size, size, C] laid out flat."""
+    return init_linear(key, size * size * channels_in, channels_out, scale=2.0)
+
+
+def conv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
+    """Where stride and size agree, one product with all patches; else the library's, padded to keep the size.
+
+    To copy patches that overlap and then multiply takes a GPU twice as long as its library does, both ways.
+    """
+    if size == stride:
+        return linear(params, patches(x_hwc, size))
+    weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
+    y_hwc = jax.lax.conv_general_dilated(
+        x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )[0]
+    return y_hwc + broadcast_like(params["b"], y_hwc)
+
+
+def of_patches(params: Params, config: EncoderConfig, space: Box, seen: Array, dtype: str) -> Array:
+    """The first layer, from patches as `preprocess` cut them: [..., H/size * W/size, P] -> [..., H/size, W/size, C].
+
+    They enter the product as they are kept, and what would have made light of them is done to what comes of it.
+    """
+    weight = fill(params["w"], axis=0).astype(dtype)
+    y_nc = seen.reshape(-1, seen.shape[-1]).astype(dtype) @ weight
+    dark_c = to_float32(weight).sum(0) * (_dark(seen) / space.high)
+    y_nc = y_nc * jnp.asarray(1 / space.high, dtype) + broadcast_like(
+        to_float32(params["b"].astype(dtype)) + dark_c, y_nc
+    )
+    return y_nc.reshape(*seen.shape[:-2], *grid(config, space.shape), -1)
+
+
+def first_layer(params: Params, config: EncoderConfig) -> Params:
+    return params["stage_0"]["down"] if config.vision == "resnet" else params["conv_0"]
+
+
+def signed(pixels: Array) -> Array:
+    """Bytes less 128, as int8: XLA's products read these; without a sign it converts them in a pass of its own."""
+    if pixels.dtype != jnp.uint8:
+        return pixels
+    return jax.lax.bitcast_convert_type(pixels ^ jnp.uint8(ZERO_POINT), jnp.int8)
+
+
+def dequantize(high: float, seen: Array) -> Array:
+    """Pixels as they were, from 0 to 1 in float32, of what `preprocess` gave."""
+    lit: Array = (seen.astype(jnp.float32) + _dark(seen)) * jnp.float32(1 / high)
+    return lit
+
+
+def _dark(seen: Array) -> int:
+    """How far below 0 black is."""
+    return ZERO_POINT if seen.dtype == jnp.int8 else 0
+
+
+def patches(x_hwc: Array, size: int) -> Array:
+    """[H, W, C] -> [H/size, W/size, size * size * C]."""
+    height, width, channels = x_hwc.shape
+    cut = x_hwc.reshape(height // size, size, width // size, size, channels)
+    return cut.transpose(0, 2, 1, 3, 4).reshape(height // size, width // size, size * size * channels)
+
+
+def is_patchify(config: EncoderConfig) -> bool:
+    """Does the first layer see patches that do not overlap?"""
+    return config.filters[0] == config.strides[0]
+
+
+def grid(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int]:
+    """How many patches of the first layer stand below and beside each other."""
+    return shape[0] // config.filters[0], shape[1] // config.filters[0]
+
+
+def filled(size: int) -> int:
+    """Of a patch, filled up: rows of whole multiples of 16 suit the matrix units; what is smaller than one stays."""
+    return size if size <= 16 else -(-size // 16) * 16
+
+
+def fill(x: Array, axis: int) -> Array:
+    """Zeros up to the size of a filled patch."""
+    missing = [(0, 0)] * x.ndim
+    missing[axis] = (0, filled(x.shape[axis]) - x.shape[axis])
+    return jnp.pad(x, missing)
+
+
+def init_cnn(key: Array, config: EncoderConfig, space: Space) -> Params:
+    ins, keys = (space.shape[-1], *config.channels), jax.random.split(key, len(config.channels))
+    sizes = zip(keys, config.filters, ins, config.channels, strict=False)
+    return {f"conv_{n}": init_conv(*layer) for n, layer in enumerate(sizes)}
+
+
+def cnn(params: Params, config: EncoderConfig, y_hwc: Array) -> Array:
+    """What follows the first convolution."""
+    x_hwc = jax.nn.relu(y_hwc)
+    for n in range(1, len(config.channels)):
+        x_hwc = jax.nn.relu(conv(params[f"conv_{n}"], x_hwc, config.filters[n], config.strides[n]))
+    return x_hwc
+
+
+def init_resnet(key: Array, config: EncoderConfig, space: Space) -> Params:
+    """Each stage halves the image with a strided convolution, then adds `blocks` residual pairs of them."""
+    params, channels_in = {}, space.shape[-1]
+    for n, (size, channels, blocks) in enumerate(zip(config.filters, config.channels, config.blocks, strict=True)):
+        keys = jax.random.split(jax.random.fold_in(key, n), 2 * blocks + 1)
+        stage = {"down": init_conv(keys[0], size, channels_in, channels)}
+        for block in range(2 * blocks):
+            stage[f"conv_{block}"] = init_conv(keys[block + 1], size, channels, channels)
+        params[f"stage_{n}"], channels_in = stage, channels
+    return params
+
+
+def resnet(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
+    """What follows the first convolution."""
+    for n, (size, stride, blocks) in enumerate(zip(config.filters, config.strides, config.blocks, strict=True)):
+        stage = params[f"stage_{n}"]
+        x_hwc = conv(stage["down"], x_hwc, size, stride) if n else x_hwc
+        for block in range(blocks):
+            x_hwc = residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
+    return jax.nn.relu(x_hwc)
+
+
+def residual(first: Params, second: Params, x_hwc: Array, size: int) -> Array:
+    inner_hwc = conv(first, jax.nn.relu(x_hwc), size, 1)
+    return x_hwc + conv(second, jax.nn.relu(inner_hwc), size, 1)

@@ -1,0 +1,1 @@
+"""One update: rollout, objectives, optimiser, curriculum; `learner.py` puts them together."""

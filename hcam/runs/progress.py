@@ -1,0 +1,247 @@
+"""What a training run says while it runs: a live display or plain lines, TensorBoard, wandb."""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from numbers import Real
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, Protocol, Self
+
+from rich import box
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+Row = Mapping[str, Any]  # one line of metrics.jsonl
+
+HISTORY = 30  # rows in a sparkline
+QUIET = 5.0  # seconds between plain lines
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def finite(value: Any) -> float | None:
+    """The number, or None for everything that is none: null, NaN, infinity, text."""
+    return float(value) if isinstance(value, Real) and math.isfinite(value) else None
+
+
+def percent(value: Any) -> str:
+    known = finite(value)
+    return "-" if known is None else f"{100 * known:.1f} %"
+
+
+def number(value: Any) -> str:
+    """Unlike a share, a number says when it is NaN: a loss that is lost must be seen."""
+    if not isinstance(value, Real):
+        return "-"
+    size = abs(float(value))
+    return f"{float(value):.1e}" if 0 < size < 0.001 or size >= 1e5 else f"{float(value):.3f}"
+
+
+def clock(seconds: Any) -> str:
+    known = finite(seconds)
+    if known is None:
+        return "?"
+    minutes, rest = divmod(max(0, round(known)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def sparkline(values: Sequence[Any]) -> str:
+    """Shares from 0 to 1 as bars, always on that scale, so that two levels can be compared; a gap where none is."""
+    known = [finite(value) for value in values]
+    return "".join(" " if v is None else BARS[round(min(max(v, 0.0), 1.0) * (len(BARS) - 1))] for v in known)
+
+
+@dataclass(frozen=True)
+class View:
+    """All that the display shows."""
+
+    title: str
+    total: int
+    stage: str = ""  # what goes on
+    row: Row = field(default_factory=dict)
+    rate: float | None = None  # steps a second, smoothed over rows
+    history: tuple[Row, ...] = ()
+
+    def seen(self, row: Row) -> "View":
+        now = finite(row.get("rate"))
+        rate = self.rate if now is None else now if self.rate is None else 0.8 * self.rate + 0.2 * now
+        return replace(self, stage="training", row=row, rate=rate, history=(*self.history, row)[-HISTORY:])
+
+    @property
+    def steps(self) -> int:
+        return int(finite(self.row.get("steps")) or 0)
+
+    @property
+    def eta(self) -> str:
+        return clock(max(0, self.total - self.steps) / self.rate if self.rate else None)
+
+    @property
+    def speed(self) -> str:
+        return "-/s" if self.rate is None else f"{self.rate:,.0f}/s"
+
+
+def levels(row: Row) -> dict[str, Row]:
+    return {name: level or {} for name, level in (row.get("levels") or {}).items()}
+
+
+def spread(row: Row) -> str:
+    """The worst and the best of several seeds, whose mean alone would hide that one of them failed."""
+    known = [share for seed in row.get("seeds") or () if (share := finite((seed or {}).get("success"))) is not None]
+    return f"{len(known)} seeds {percent(min(known))} to {percent(max(known))}" if len(known) > 1 else ""
+
+
+def line(view: View) -> str:
+    """One row as one line of plain ASCII."""
+    row, width = view.row, len(f"{view.total:,}")
+    parts = [f"{view.steps:>{width},} / {view.total:,} steps", view.speed, f"eta {view.eta}"]
+    parts += [f"success {percent(row.get('success'))}", spread(row), f"return {number(row.get('return'))}"]
+    parts += [f"{name} {percent(level.get('success'))}" for name, level in levels(row).items()]
+    parts += [f"{name} {number(loss)}" for name, loss in (row.get("losses") or {}).items()]
+    return "  ".join(part for part in (*parts, f"learning_rate {number(row.get('learning_rate'))}") if part)
+
+
+def picture(view: View, spinner: Spinner | None, width: int) -> RenderableType:
+    """What stands on the terminal: how far it is on top, so that a low window cuts only details."""
+    if spinner is not None:
+        spinner.update(text=Text.assemble((view.title, "bold"), f"  {view.stage}"))
+    bar = Table.grid(expand=True)
+    bar.add_row(ProgressBar(total=max(1, view.total), completed=min(view.steps, view.total)))
+    share = f"{view.steps / view.total:.0%}" if view.total else "-"
+    words = f"{view.steps:,} / {view.total:,} steps  {share}  {view.speed}"
+    times = f"{clock(view.row.get('seconds', 0))} trained  eta {view.eta}"
+    parts: list[RenderableType] = [spinner or Text(view.title, style="bold"), bar, Text(f"{words}  {times}")]
+    if view.row:
+        values = {"learning rate": view.row.get("learning_rate"), **(view.row.get("losses") or {})}
+        losses = Columns([_value(*item) for item in values.items()], equal=True, padding=(0, 3))
+        parts += [level_table(view, width), Text(spread(view.row)), losses]
+    return Group(*parts)
+
+
+def level_table(view: View, width: int) -> Table:
+    """Level by level; what does not fit is left out, the history first."""
+    pasts = {name: [levels(row).get(name, {}) for row in view.history] for name in levels(view.row)}
+    pasts |= {} if len(pasts) == 1 else {"all": list(view.history)}
+    room = width - max(map(len, pasts)) - 38  # for the history: the other columns take the rest
+    recent = min(HISTORY, room) if room >= len("last 30 rows") else 0
+    headings = ["level", "success", *(["return", "episodes"] if room >= 0 else [])]
+    headings += [f"last {recent} rows"] if recent else []
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(
+            heading, justify="right" if heading in ("success", "return", "episodes") else "left", no_wrap=True
+        )
+    for name, past in pasts.items():
+        now = past[-1]
+        cells = [name, percent(now.get("success")), number(now.get("return")), _count(now.get("episodes"))]
+        cells.append(sparkline([row.get("success") for row in past[-recent:]]))
+        table.add_row(*map(Text, cells[: len(headings)]))
+    return table
+
+
+def _value(name: str, value: Any) -> Text:
+    lost = isinstance(value, Real) and finite(value) is None
+    return Text.assemble((f"{name} ", "dim"), (number(value), "bold red" if lost else ""))
+
+
+def _count(value: Any) -> str:
+    known = finite(value)
+    return "" if known is None else f"{known:,.0f}"
+
+
+class Lossy:
+    """A text file whose reader may go away: from then on what is written is dropped, and the writer goes on."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):  # a closed file is a ValueError
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+class Display:
+    """Shows rows as they come: a picture that renews itself on a terminal, lines in a pipe or a log file."""
+
+    def __init__(
+        self, total_steps: int, title: str, console: Console | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        # Training goes on without anybody who looks: metrics.jsonl has it all.
+        self._console = Console(file=Lossy(sys.stderr)) if console is None else console  # type: ignore[arg-type]
+        self._view, self._now = View(title, total_steps, "starting"), now
+        self._printed, self._held = -math.inf, ""  # when the last plain line was printed; the one held back since
+        self._spinner = Spinner("dots")
+        # Asks the file too: FORCE_COLOR, which CI sets, makes rich take a log file for a terminal.
+        alive = self._console.is_interactive and self._console.file.isatty()
+        alive = alive and self._console.encoding.startswith("utf")  # bars and lines are not in ASCII or Latin-1
+        self._live = Live(console=self._console, get_renderable=self._picture) if alive else None
+
+    def __enter__(self) -> Self:
+        if self._live is None:
+            self.say(self._view.title)
+        else:
+            self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leaves the last state standing; what ended it, Ctrl-C as well, goes on its way."""
+        self._view = replace(self._view, stage="")
+        if self._live is None:
+            self._print(self._held, always=True)
+        else:
+            self._live.stop()
+
+    def compiling(self) -> None:
+        self._view = replace(self._view, stage="compiling, once ...")
+        if self._live is None:
+            self.say("compiling, once ...")
+
+    def update(self, row: Row) -> None:
+        first = not self._view.row
+        self._view = self._view.seen(row)
+        if self._live is None:
+            self._print(line(self._view), always=first)
+
+    def evaluating(self, done: int, total: int) -> None:
+        if self._live is None and self._view.stage == "training":
+            self._print(self._held, always=True)  # the last row, before lines of another kind push it out
+        text = f"evaluating {done:,} / {total:,}"
+        self._view = replace(self._view, stage=text if done < total else "")
+        if self._live is None:
+            self._print(text, always=done in (0, total))
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        encoding = self._console.encoding
+        shown = text.encode(encoding, "replace").decode(encoding)  # a log file in ASCII is no reason to die
+        self._console.print(Text(shown), soft_wrap=True)
+
+    def _print(self, text: str, *, always: bool) -> None:
+        """Prints a line, or holds it back if one came just now: the newest one held is printed at the end."""
+        if not always and self._now() - self._printed < QUIET:
+            self._held = text
+        elif text:
+            self.say(text)
+            self._printed, self._held = self._now(), ""
+
+    def _picture(self) -> RenderableType:
+        return picture(self._view, self._spinner if self._view.stage else None, self._console.width)

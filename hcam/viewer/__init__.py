@@ -1,0 +1,1 @@
+"""Episodes for the eye."""

@@ -1,0 +1,97 @@
+"""Levels share the steps by how uncertain their outcome is."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hcam.config import Config, TaskConfig
+from hcam.learning import curriculum, rollout
+from hcam.learning.learner import LearnerConfig
+from hcam.learning.metrics import EpisodeStats
+from hcam.train import make_learner
+from tests.learning.test_learner import make
+
+
+class Mixture(NamedTuple):
+    weight_l: jax.Array
+
+
+def played(success_l, length_l, updates=400, episodes=1000.0):
+    """The record after so many updates of always the same."""
+    success_l, length_l = jnp.array(success_l, jnp.float32), jnp.array(length_l, jnp.float32)
+    each_l = jnp.full(len(success_l), episodes, jnp.float32)
+    tally = EpisodeStats(each_l, success_l * each_l, success_l * each_l, length_l * each_l)
+    record = curriculum.begin(len(success_l))
+    return jax.lax.fori_loop(0, updates, lambda _, record: curriculum.note(record, tally), record)
+
+
+def shares(record, weights=None):
+    """How often each level is drawn."""
+    weights = jnp.ones(len(record.episodes_l)) if weights is None else jnp.array(weights, jnp.float32)
+    found = np.asarray(curriculum.choose(Mixture(weights), record).weight_l)
+    return found / found.sum()
+
+
+def test_at_first_all_levels_are_alike():
+    np.testing.assert_allclose(shares(curriculum.begin(4)), 0.25, rtol=1e-6)
+
+
+def test_steps_go_where_the_outcome_is_uncertain():
+    """Half won, mostly won, always won, never won; with the same length, and with lengths that differ."""
+    success_l, expected_l = [0.5, 0.9, 1.0, 0.0], np.array([0.25, 0.09, 0.0, 0.0]) + curriculum.CERTAIN
+    expected_l /= expected_l.sum()
+    np.testing.assert_allclose(shares(played(success_l, [50.0] * 4)), expected_l, rtol=0.02)
+    length_l = np.array([50.0, 400.0, 100.0, 25.0])
+    steps_l = shares(played(success_l, length_l)) * length_l
+    np.testing.assert_allclose(steps_l / steps_l.sum(), expected_l, rtol=0.02)
+
+
+def test_only_the_last_updates_count():
+    tally = EpisodeStats(*(jnp.array(x, jnp.float32) for x in ([1000, 1000], [1000, 500], [1000, 500], [50000, 50000])))
+    record = played([0.5, 1.0], [50.0, 50.0])
+    before = shares(record)
+    for _ in range(400):
+        record = curriculum.note(record, tally)
+    np.testing.assert_allclose(shares(record), before[::-1], rtol=0.1)
+
+
+def test_a_level_that_was_not_played_yet_is_neither_sure_nor_short():
+    """Long episodes end late: until they do, they must not count as short ones, and be drawn all the time."""
+    tally = EpisodeStats(*(jnp.array(x, jnp.float32) for x in ([500, 0], [250, 0], [250, 0], [33000, 0])))
+    np.testing.assert_allclose(shares(curriculum.note(curriculum.begin(2), tally)), 0.5, atol=0.01)
+
+
+def test_weights_of_one_s_own_still_count():
+    record = played([0.5, 0.5, 0.9], [50.0] * 3)
+    np.testing.assert_allclose(shares(record, [0, 1, 2])[0], 0)
+    np.testing.assert_allclose(shares(record, [3, 1, 2])[:2] @ np.array([1, -3]), 0, atol=1e-6)
+
+
+class PlayedError(Exception):
+    """Thrown with what a rollout was asked to play."""
+
+
+def test_a_learner_plays_what_is_chosen(monkeypatch):
+    """If there is to be a curriculum; else what it was given."""
+
+    def throw(agent, env, weights, level, *rest, **options):
+        raise PlayedError(level)
+
+    monkeypatch.setattr(rollout, "rollout", throw)
+    learner = make("ballet", ("2_delay16", "4_delay16"))
+    learner = learner._replace(config=LearnerConfig(environments=1))
+    state = jax.jit(learner.init)(jax.random.key(0))._replace(record=played([1.0, 0.5], [60.0, 60.0]))
+    for wanted in (False, True):
+        with pytest.raises(PlayedError) as thrown:
+            learner._replace(config=LearnerConfig(environments=1, curriculum=wanted)).act(state)
+        expected = curriculum.choose(learner.level, state.record) if wanted else learner.level
+        np.testing.assert_array_equal(thrown.value.args[0].weight_l, expected.weight_l)
+
+
+def test_a_task_without_a_mixture_is_refused():
+    config = Config(task=TaskConfig(task="first_symbol"), learner=LearnerConfig(curriculum=True))
+    with pytest.raises(ValueError, match="a curriculum chooses among levels, which first_symbol does not mix"):
+        make_learner(config)

@@ -1,0 +1,106 @@
+"""Counting by hand: episodes by level, tallies that add up, rows for one seed and for several."""
+
+import json
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hcam.learning import metrics
+from hcam.learning.metrics import EpisodeStats, UpdateMetrics
+from hcam.learning.rollout import Episode
+
+
+def episodes():
+    """[T=2, B=3]: five episodes end, one of level 0 and four of level 2; what did not end does not count."""
+    return Episode(
+        done=jnp.array([[True, False, True], [True, True, True]]),
+        ret=jnp.array([[0.5, 100.0, 1.0], [2.0, 0.0, 4.0]]),
+        length=jnp.array([[10, 100, 20], [30, 40, 50]], jnp.int32),
+        level=jnp.array([[0, 0, 2], [2, 2, 2]], jnp.int32),
+        success=jnp.array([[True, True, False], [True, False, True]]),
+    )
+
+
+def test_count_by_hand():
+    tally = metrics.count(episodes(), levels=4)
+    np.testing.assert_array_equal(tally.episodes_l, [1, 0, 4, 0])
+    np.testing.assert_array_equal(tally.success_l, [1, 0, 2, 0])
+    np.testing.assert_array_equal(tally.return_l, [0.5, 0, 7, 0])
+    np.testing.assert_array_equal(tally.length_l, [10, 0, 140, 0])
+
+
+def seen(episodes_l, success_l, return_l, length_l, **losses):
+    tally: Any = EpisodeStats(*(jnp.array(part, jnp.float32) for part in (episodes_l, success_l, return_l, length_l)))
+    return UpdateMetrics({name: jnp.array(value, jnp.float32) for name, value in losses.items()}, tally)
+
+
+def test_tallies_are_added_and_losses_averaged():
+    """Two updates of two seeds each; every seed keeps its own numbers."""
+    one = seen([[1, 2], [0, 1]], [[1, 0], [0, 1]], [[3, 1], [0, 1]], [[5, 9], [0, 4]], policy=[1.0, 2.0])
+    two = seen([[0, 3], [2, 0]], [[0, 2], [1, 0]], [[0, 2], [1, 0]], [[0, 8], [6, 0]], policy=[3.0, 6.0])
+    both = metrics.add([one, two])
+    np.testing.assert_array_equal(both.tally.episodes_l, [[1, 5], [2, 1]])
+    np.testing.assert_array_equal(both.tally.success_l, [[1, 2], [1, 1]])
+    np.testing.assert_array_equal(both.tally.return_l, [[3, 3], [1, 1]])
+    np.testing.assert_array_equal(both.tally.length_l, [[5, 17], [6, 4]])
+    np.testing.assert_array_equal(both.losses["policy"], [2.0, 4.0])
+    alone = metrics.add([one])
+    np.testing.assert_array_equal(alone.tally.episodes_l, one.tally.episodes_l)
+    np.testing.assert_array_equal(alone.losses["policy"], [1.0, 2.0])
+
+
+def test_a_row_of_one_seed():
+    told = metrics.row(
+        seen([[4, 0, 1]], [[3, 0, 0]], [[2, 0, 1]], [[40, 0, 20]], policy=[0.5]), ("a", "b", "c"), step=7
+    )
+    assert told == {
+        "step": 7,
+        "losses": {"policy": 0.5},
+        "health": {},
+        "levels": {
+            "a": {"episodes": 4, "success": 0.75, "return": 0.5, "length": 10.0},
+            "b": {"episodes": 0, "success": None, "return": None, "length": None},
+            "c": {"episodes": 1, "success": 0.0, "return": 1.0, "length": 20.0},
+        },
+        "success": pytest.approx(3 / 5),
+        "return": pytest.approx(3 / 5),
+    }
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+def test_a_row_of_two_seeds_tells_of_each():
+    told = metrics.row(
+        seen([[4, 0], [0, 6]], [[1, 0], [0, 3]], [[2, 0], [0, 12]], [[8, 0], [0, 6]], policy=[1.0, 2.0]), ("a", "b")
+    )
+    assert told["levels"]["a"] == {"episodes": 4, "success": 0.25, "return": 0.5, "length": 2.0}
+    assert told["levels"]["b"] == {"episodes": 6, "success": 0.5, "return": 2.0, "length": 1.0}
+    assert told["losses"] == {"policy": 1.5}
+    assert (told["success"], told["return"]) == (pytest.approx(0.4), pytest.approx(1.4))
+    assert told["seeds"] == [{"success": 0.25, "return": 0.5}, {"success": 0.5, "return": 2.0}]
+
+
+def test_nothing_ended_is_told_as_nothing():
+    told = metrics.row(seen([[0], [0]], [[0], [0]], [[0], [0]], [[0], [0]], policy=[1.0, 1.0]), ("a",))
+    assert (told["success"], told["return"]) == (None, None)
+    assert told["seeds"] == [{"success": None, "return": None}] * 2
+
+
+def test_the_first_loss_that_is_no_number_is_found():
+    zeros = [[0]] * 4
+
+    def update(**losses):
+        return seen(*zeros, **losses)
+
+    good = update(policy=[1.0, 2.0], value=[1.0, 1.0])
+    assert metrics.first_not_finite([good, good]) is None
+    second_seed = update(policy=[1.0, 2.0], value=[1.0, float("nan")])
+    endless = update(policy=[float("inf"), 2.0], value=[float("nan"), 1.0])
+    assert metrics.first_not_finite([good, second_seed, endless]) == (1, "value")
+    assert metrics.first_not_finite([endless, good]) == (0, "policy")
+
+
+def test_the_score_is_the_mean_over_levels_however_often_each_was_played():
+    levels = {"easy": {"success": 0.9}, "hard": {"success": 0.3}, "unplayed": {"success": None}}
+    assert metrics.score({"levels": levels, "success": 0.88}) == pytest.approx(0.4)

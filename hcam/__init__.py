@@ -1,24 +1,33 @@
 """Hierarchical Chunk Attention Memory: agents that remember, in JAX.
 
-Importing `hcam` tells Gymnasium, where it is installed, the names of our tasks, and loads nothing else: `hcam --help`
+Importing `hcam` registers our tasks with Gymnasium, where it is installed, and loads nothing else: `hcam --help`
 answers at once, and `hcam.memory` needs only jax.
 """
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from hcam.config import Config
+    from hcam.envs.environment import Environment
     from hcam.runs.pretrained import Trained
 
 __version__ = "0.1.0"
 
 
-def load(source: "str | Path", *, best: bool = False) -> "Trained":
-    """A trained agent: `hcam.load("pretrained:quickstart")`; see `hcam.runs.pretrained`."""
-    from hcam.runs import pretrained
+def train(config: "Config | None" = None, env: "Environment | None" = None, **options: Any) -> "Trained":
+    """Trains an agent in a run folder, evaluates it, and loads it: `hcam.api.train` has the arguments."""
+    from hcam import api
 
-    return pretrained.load(source, best=best)
+    return api.train(config, env, **options)
+
+
+def load(source: "str | Path", *, best: bool = False, env: "Environment | None" = None) -> "Trained":
+    """A trained agent: `hcam.load("pretrained:NAME")`; see `hcam.runs.pretrained`."""
+    from hcam import api
+
+    return api.load(source, best=best, env=env)
 
 
 def _register() -> None:
@@ -26,7 +35,8 @@ def _register() -> None:
         from gymnasium.envs.registration import register, registry
     except ImportError:
         return
-    for name, task in {"hcam/Ballet-v0": "ballet"}.items():
+    for task in sorted(module.name for module in iter_modules([str(Path(__file__).parent / "envs" / "tasks")])):
+        name = f"hcam/{task.title().replace('_', '')}-v0"  # the task itself is imported when it is made
         if name not in registry:
             register(
                 name,

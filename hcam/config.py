@@ -1,44 +1,50 @@
-"""Everything that makes a run, as one frozen dataclass put together from its parts; and presets of it."""
+"""Everything that makes a run, as one frozen dataclass put together from its parts; and its way to JSON and back."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from hcam import envs
-from hcam.agent import AgentConfig
-from hcam.envs.environment import Environment, Params
+from hcam.agent import AgentConfig, memories
+from hcam.envs.environment import Environment, EnvParams
 from hcam.learning.learner import LearnerConfig
-from hcam.learning.loss import LossConfig
+from hcam.learning.objectives import ObjectiveConfig
 from hcam.learning.optimiser import OptimiserConfig
 from hcam.memory import checks
-from hcam.runs.folder import read_config
+from hcam.runs.folder import plain, read_config
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
-    task: str = "ballet"  # one of `hcam tasks`
+    task: str  # one of `hcam tasks`, or package.module:function that makes an environment
     levels: tuple[str, ...] = ()  # of which every episode draws one; none: the task's own mixture
-    weights: tuple[float, ...] = ()  # Ballet: how often each level is drawn, relative to the others; none: equally
-    tile: int | None = None  # Ballet: pixels along a tile's side, 9 (as published), 3 or 1
+    weights: tuple[float, ...] = ()  # how often each level is drawn, relative to the others; none: equally often
+    options: dict[str, Any] = field(default_factory=dict)  # of the environment: plain JSON
+
+    def __post_init__(self) -> None:
+        checks.typed(self)
 
     def make(self) -> Environment:
-        for name, given in {"tile": self.tile is not None, "weights": bool(self.weights)}.items():
-            if given and self.task != "ballet":
-                raise ValueError(f"{name} is Ballet's, but the task is {self.task}: leave it out.")
-        return envs.make(self.task, **({} if self.tile is None else {"tile": self.tile}))
+        return envs.make(self.task, **self.options)
 
-    def params(self, env: Environment) -> Params:
-        return env.params(*self.levels, **({"weights": self.weights} if self.weights else {}))
+    def params(self, env: Environment) -> EnvParams:
+        return env.params(*self.levels, weights=self.weights or None)
 
-    def names(self, env: Environment) -> tuple[str, ...]:
-        """What the levels are called, in the order in which the environment numbers them."""
-        return self.levels or (env.levels if self.task == "ballet" else env.levels[:1]) or (self.task,)
+    def level_names(self, env: Environment) -> tuple[str, ...]:
+        """The levels in the order in which the environment numbers them; a task without levels counts as one."""
+        return self.levels or env.default_levels or (self.task.rpartition(":")[2],)
+
+    def level_params(self, env: Environment, level: str) -> EnvParams:
+        """One level alone, by a name that `level_names` gave or any other that the environment knows."""
+        unnamed = not env.default_levels and level in self.level_names(env)
+        return env.params() if unnamed else env.params(level)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    steps: int = 1_500_000_000  # agent steps in all, over all environments; the paper's Ballet
+    steps: int = 1_500_000_000  # agent steps in all, over all environments
     seed: int = 0
     seeds: int = 1  # agents trained at once, each from scratch, in one program
     log_every: float = 5.0  # seconds between rows of metrics
@@ -47,19 +53,25 @@ class RunConfig:
     eval_episodes: int = 500  # per level, at the end
 
     def __post_init__(self) -> None:
+        checks.typed(self)
         checks.positive(steps=self.steps, seeds=self.seeds, keep=self.keep, eval_episodes=self.eval_episodes)
+        if not 0 <= self.seed <= 2**31 - 1 - self.seeds:
+            raise ValueError(f"seed must be from 0 to {2**31 - 1 - self.seeds:,}, but is {self.seed}.")
         if not (self.log_every > 0 and self.save_every > 0):
             raise ValueError(f"log_every and save_every are seconds, but are {self.log_every} and {self.save_every}.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    task: TaskConfig = field(default_factory=TaskConfig)
+    task: TaskConfig
     agent: AgentConfig = field(default_factory=AgentConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     run: RunConfig = field(default_factory=RunConfig)
+
+    def __post_init__(self) -> None:
+        checks.typed(self)
 
     @property
     def steps_per_update(self) -> int:
@@ -71,39 +83,75 @@ class Config:
         return -(-self.run.steps // self.steps_per_update)
 
 
+def override(config: Any, changes: Mapping[str, Any]) -> Any:
+    """The configuration with other values: `{"agent.memory.top_k": 1}`."""
+    for path, value in changes.items():
+        config = _replaced(config, tuple(path.split(".")), path, value)
+    return config
+
+
+def _replaced(config: Any, names: tuple[str, ...], path: str, value: Any) -> Any:
+    if not names:
+        return value
+    if not dataclasses.is_dataclass(config) or names[0] not in {f.name for f in dataclasses.fields(config)}:
+        raise ValueError(f"there is no setting {path}: {type(config).__name__} has no {names[0]}.")
+    inner = _replaced(getattr(config, names[0]), names[1:], path, value)
+    return dataclasses.replace(config, **{names[0]: inner})  # type: ignore[type-var]
+
+
 def differences(one: Any, two: Any, path: str = "") -> list[str]:
     """Where two configurations differ: `agent.memory.width` and the like."""
-    if not dataclasses.is_dataclass(one):
+    if not dataclasses.is_dataclass(one) or type(one) is not type(two):
         return [path] if one != two else []
     names = [f.name for f in dataclasses.fields(one)]
     inner = [differences(getattr(one, name), getattr(two, name), f"{path}.{name}".lstrip(".")) for name in names]
     return [name for part in inner for name in part]
 
 
-def to_json(config: Any) -> dict[str, Any]:
-    return dataclasses.asdict(config)
+def to_json(config: Config) -> dict[str, Any]:
+    """Plain JSON; the memory's part also names the memory."""
+    content: dict[str, Any] = plain(dataclasses.asdict(config))
+    content["agent"]["memory"] = {"memory": memories.name_of(config.agent.memory), **content["agent"]["memory"]}
+    return content
 
 
-def from_json(kind: type, values: dict[str, Any]) -> Any:
-    """The way back from `to_json`: lists become tuples, dicts the dataclasses that they were.
+def from_json(values: Any) -> Config:
+    """The way back from `to_json`. A setting that the file lacks has its default."""
+    values = _object("config", values)
+    agent = _object("agent", values.get("agent", {}))
+    memory = dict(_object("memory", agent.get("memory", {})))
+    kind = memories.find(str(memory.pop("memory", "hcam")))
+    found = _built(Config, {**values, "agent": {**agent, "memory": _built(kind, memory)}})
+    assert isinstance(found, Config)
+    return found
 
-    A setting that is younger than the file has its default, which is how things were before there was the setting.
-    """
+
+def _object(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"config.json is damaged: {name} must be an object, but is {value!r:.60}.")
+    return value
+
+
+def _built(kind: type, values: Mapping[str, Any]) -> Any:
+    """Lists become tuples, objects the dataclasses that they were."""
     hints = get_type_hints(kind)
     if unknown := sorted(set(values) - {f.name for f in dataclasses.fields(kind)}):
-        raise ValueError(f"this run's config.json has settings that this version of hcam lacks: {', '.join(unknown)}.")
+        raise ValueError(f"config.json has settings that this version of hcam lacks: {', '.join(unknown)}.")
 
-    def back(hint: Any, value: Any) -> Any:
-        if dataclasses.is_dataclass(hint) and isinstance(value, dict):
-            return from_json(hint, value)  # type: ignore[arg-type]
+    def back(name: str, value: Any) -> Any:
+        if dataclasses.is_dataclass(hints[name]):
+            return _built(hints[name], _object(name, value))
         return tuple(value) if isinstance(value, list) else value
 
-    return kind(**{name: back(hints[name], value) for name, value in values.items()})
+    try:
+        return kind(**{name: back(name, value) for name, value in values.items()})
+    except TypeError as error:  # a setting without a default is missing
+        raise ValueError(f"config.json is damaged: {error}.") from error
 
 
 def read(folder: Path) -> Config:
     """What a run was started with, or an exported agent trained with."""
     saved = dict(read_config(folder))
-    saved.pop("chance", None)  # for figures, no setting
-    config: Config = from_json(Config, saved)
-    return config
+    for name in ("chance", "titles"):  # facts for figures, no settings
+        saved.pop(name, None)
+    return from_json(saved)

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 
 from hcam.envs import Environment, make
-from hcam.envs.environment import Observation, Params, State
+from hcam.envs.environment import EnvParams, Observation, State
+from hcam.envs.levels import level_of
 from hcam.envs.spaces import Box, Discrete, Space, Tokens
 
 try:
@@ -27,7 +28,7 @@ class DmEnv(dm_env.Environment):  # type: ignore[misc]
 
     def __init__(
         self,
-        env: Environment | str = "ballet",
+        env: Environment | str,
         level: str | Sequence[str] | None = None,
         seed: int | None = None,
         **options: Any,
@@ -80,19 +81,19 @@ class DmEnv(dm_env.Environment):  # type: ignore[misc]
 
 
 @partial(jax.jit, static_argnums=0)
-def _reset(env: Environment, key: jax.Array, params: Params) -> tuple[jax.Array, Observation, State]:
+def _reset(env: Environment, key: jax.Array, params: EnvParams) -> tuple[jax.Array, Observation, State]:
     key, key_reset = jax.random.split(key)
     return key, *env.reset(key_reset, params)
 
 
 @partial(jax.jit, static_argnums=0)
-def _observe(env: Environment, state: State, params: Params) -> Observation:
-    return env.observe(state, params)
+def _observe(env: Environment, state: State, params: EnvParams) -> Observation:
+    return env.observe(state, level_of(params, state))
 
 
 @partial(jax.jit, static_argnums=0)
 def _step(
-    env: Environment, key: jax.Array, state: State, action: jax.Array, params: Params
+    env: Environment, key: jax.Array, state: State, action: jax.Array, params: EnvParams
 ) -> tuple[jax.Array, State, tuple[Observation, jax.Array, jax.Array, jax.Array]]:
     """The observation is the old episode's last where it ends: what dm_env shows with LAST."""
     key, key_step = jax.random.split(key)

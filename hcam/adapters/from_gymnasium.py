@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hcam.envs.environment import Environment, Info, Observation, Params
+from hcam.envs.environment import Environment, EnvParams, Info, Observation
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 
 try:
@@ -64,14 +64,14 @@ class HostEnvironment(Environment):
     def observation_space(self) -> Spaces:
         return self._observation_space
 
-    def reset(self, key: jax.Array, params: Params | None = None) -> tuple[Observation, State]:
+    def reset(self, key: jax.Array, params: EnvParams | None = None) -> tuple[Observation, State]:
         seed = jax.random.randint(key, (), 0, np.iinfo(np.int32).max)
         shapes = (self._observation_shapes(), _shape("int32"), _shape("int32"))
         observation, slot, ticket = jax.pure_callback(self._host.reset, shapes, seed, vmap_method="broadcast_all")
         return observation, State(slot, ticket)
 
     def step(
-        self, key: jax.Array, state: State, action: jax.Array, params: Params | None = None
+        self, key: jax.Array, state: State, action: jax.Array, params: EnvParams | None = None
     ) -> tuple[Observation, State, jax.Array, jax.Array, jax.Array, Info]:
         """The host's environments have randomness of their own: the key is not used."""
         observations = self._observation_shapes()

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hcam import envs
-from hcam.envs.environment import Environment, Observation, Params, State
+from hcam.envs.environment import Environment, EnvParams, Observation, State
+from hcam.envs.levels import level_of
 from hcam.envs.spaces import Box, Discrete, Spaces, Tokens
 
 try:
@@ -42,7 +43,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
     def __init__(
         self,
-        env: Environment | str = "ballet",
+        env: Environment | str,
         level: str | Sequence[str] | None = None,
         render_mode: str | None = None,
         **options: Any,
@@ -87,7 +88,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(
         self,
-        env: Environment | str = "ballet",
+        env: Environment | str,
         num_envs: int = 1,
         level: str | Sequence[str] | None = None,
         render_mode: str | None = None,
@@ -157,7 +158,7 @@ class _Batch:
 
     def _choose(self, level: str | Sequence[str] | None) -> None:
         names = (level,) if isinstance(level, str) else tuple(level or ())
-        self.levels, self.params = np.array(names or self.env.levels, object), self.env.params(*names)
+        self.levels, self.params = np.array(names or self.env.default_levels, object), self.env.params(*names)
 
     def reset(self, generators: Sequence[np.random.Generator], options: Mapping[str, Any]) -> Observation:
         unknown = sorted(set(options) - {"episode", "level"})
@@ -191,7 +192,7 @@ class _Batch:
 
 
 @partial(jax.jit, static_argnums=0)
-def _begin(env: Environment, seed_b: Any, params: Params) -> Any:
+def _begin(env: Environment, seed_b: Any, params: EnvParams) -> Any:
     def begin(seed: Any) -> tuple[Observation, State]:
         return env.reset(jax.random.fold_in(jax.random.key(seed), 0), params)
 
@@ -199,12 +200,12 @@ def _begin(env: Environment, seed_b: Any, params: Params) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _observe(env: Environment, state: State, params: Params) -> Observation:
-    return jax.vmap(partial(env.observe, params=params))(state)
+def _observe(env: Environment, state: State, params: EnvParams) -> Observation:
+    return jax.vmap(lambda one: env.observe(one, level_of(params, one)))(state)
 
 
 @partial(jax.jit, static_argnums=0)
-def _step(env: Environment, seed_b: Any, time: Any, state: State, action_b: Any, params: Params) -> Any:
+def _step(env: Environment, seed_b: Any, time: Any, state: State, action_b: Any, params: EnvParams) -> Any:
     def step(seed: Any, state: State, action: Any) -> Any:
         key = jax.random.fold_in(jax.random.key(seed), time)
         observation, state, reward, terminated, truncated, info = env.step(key, state, action, params)

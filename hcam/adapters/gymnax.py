@@ -4,6 +4,7 @@ The two contracts have the same `reset` and `step`, so both directions hand the 
 give the same episodes on either side.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.envs.environment import Environment, Info, Observation, Params, State
+from hcam.envs.environment import Environment, EnvParams, Info, Observation, State
+from hcam.envs.levels import level_of
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 
 try:
@@ -54,50 +56,51 @@ class GymnaxEnv(environment.Environment):  # type: ignore[misc]
         return type(self.env).__name__
 
     @property
-    def default_params(self) -> Params:
+    def default_params(self) -> EnvParams:
         return self.env.params()
 
     @property
     def num_actions(self) -> int:
         return self.env.action_space.n
 
-    def action_space(self, params: Params = None) -> Any:
+    def action_space(self, params: EnvParams = None) -> Any:
         return _to_gymnax(self.env.action_space)
 
-    def observation_space(self, params: Params = None) -> Any:
+    def observation_space(self, params: EnvParams = None) -> Any:
         space = self.env.observation_space
         if isinstance(space, dict):
             return spaces.Dict({name: _to_gymnax(part) for name, part in space.items()})
         return _to_gymnax(space)
 
     @partial(jax.jit, static_argnames=("self",))
-    def reset(self, key: jax.Array, params: Params = None) -> tuple[Observation, State]:
+    def reset(self, key: jax.Array, params: EnvParams = None) -> tuple[Observation, State]:
         return self.env.reset(key, params)
 
     @partial(jax.jit, static_argnames=("self",))
     def step(
-        self, key: jax.Array, state: State, action: Any, params: Params = None
+        self, key: jax.Array, state: State, action: Any, params: EnvParams = None
     ) -> tuple[Observation, State, jax.Array, jax.Array, jax.Array, Info]:
         return self.env.step(key, state, jnp.asarray(action, jnp.int32), params)
 
     # One step without a new episode at the end, for those who compose their own.
 
-    def reset_env(self, key: jax.Array, params: Params) -> tuple[Observation, State]:
+    def reset_env(self, key: jax.Array, params: EnvParams) -> tuple[Observation, State]:
         return self.env.reset(key, params)
 
     def step_env(
-        self, key: jax.Array, state: State, action: Any, params: Params
+        self, key: jax.Array, state: State, action: Any, params: EnvParams
     ) -> tuple[Observation, State, jax.Array, jax.Array, Info]:
         """`info["truncated"]` says whether time is up."""
         action = jnp.asarray(action, jnp.int32)
-        state, reward, terminated, truncated, info = self.env.advance(key, state, action, params)
+        level = level_of(params, state)
+        state, reward, terminated, truncated, info = self.env.advance(key, state, action, level)
         info = info | {"terminated": terminated, "truncated": truncated}
-        return self.env.observe(state, params), state, reward, terminated, info
+        return self.env.observe(state, level), state, reward, terminated, info
 
-    def observe(self, key: jax.Array, state: State, action: Any, params: Params) -> Observation:
-        return self.env.observe(state, params)
+    def observe(self, key: jax.Array, state: State, action: Any, params: EnvParams) -> Observation:
+        return self.env.observe(state, level_of(params, state))
 
-    def is_terminated(self, state: State, params: Params) -> jax.Array:
+    def is_terminated(self, state: State, params: EnvParams) -> jax.Array:
         raise NotImplementedError(f"a state of {self.name} does not say how it was reached: take it from step's flags.")
 
     is_truncated = is_terminated
@@ -118,15 +121,15 @@ class FromGymnax(Environment):
     def observation_space(self) -> Spaces:
         return self.observations
 
-    def params(self, *levels: str) -> Params:
-        return self.default_params if not levels else super().params(*levels)
+    def params(self, *levels: str, weights: Sequence[float] | None = None) -> EnvParams:
+        return self.default_params if not levels and not weights else super().params(*levels, weights=weights)
 
-    def reset(self, key: jax.Array, params: Params | None = None) -> tuple[Observation, State]:
+    def reset(self, key: jax.Array, params: EnvParams | None = None) -> tuple[Observation, State]:
         observation, state = self.env.reset(key, self.default_params if params is None else params)
         return self._declared(observation), _settled(state)
 
     def step(
-        self, key: jax.Array, state: State, action: jax.Array, params: Params | None = None
+        self, key: jax.Array, state: State, action: jax.Array, params: EnvParams | None = None
     ) -> tuple[Observation, State, jax.Array, jax.Array, jax.Array, Info]:
         params = self.default_params if params is None else params
         observation, state, reward, terminated, truncated, info = self.env.step(key, state, action, params)

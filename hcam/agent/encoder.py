@@ -1,4 +1,4 @@
-"""Observation -> x_d: a CNN or ResNet for images, an LSTM over words, and whatever else an environment shows.
+"""Observation -> x_d: a CNN or ResNet for images, an LSTM over words; other observations are taken as they are.
 
 Everything is written for one step of one environment; parameters are nested dicts, by the observation's own names.
 Observations go through `preprocess` once; everything else, here and in the heads, takes its result.
@@ -14,41 +14,40 @@ from hcam.agent import words
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 from hcam.memory import checks
 from hcam.memory.layers import broadcast_like, init_linear, init_norm, layer_norm, linear, to_float32
-from hcam.memory.types import Array, Params
+from hcam.types import Array, Params
 
-ZERO_POINT = 128  # what is taken from bytes to give them a sign
+ZERO_POINT = 128  # subtracted from bytes to make them signed
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """How the agent sees (appendix A.2, table of hyper-parameters; the values are those of Ballet)."""
+    """How the agent sees (appendix A.2, table of hyper-parameters)."""
 
-    vision: Literal["cnn", "resnet"] = "cnn"  # "visual encoder"
+    vision: Literal["cnn", "resnet"] = "resnet"  # "visual encoder"
     channels: tuple[int, ...] = (16, 32, 32)  # "vis. enc. channels"
-    filters: tuple[int, ...] = (9, 3, 3)  # "filt. size"; the first sees one tile at a time
-    strides: tuple[int, ...] = (9, 1, 1)  # "filt. stride"
+    kernel_sizes: tuple[int, ...] = (3, 3, 3)  # "filt. size"
+    strides: tuple[int, ...] = (2, 2, 2)  # "filt. stride"; equal to the kernel size: patches that do not overlap
     blocks: tuple[int, ...] = (2, 2, 2)  # "num. blocks" of the ResNet
     language: int = 256  # "lang. enc. dimension"
     word: int = 32  # "word embed. dimension"
-    last_action: bool = False  # see also what was done and gained a step ago; the paper does not say
+    last_action: bool = False  # whether the agent also sees its last action and reward; the paper does not say
 
     def __post_init__(self) -> None:
-        checks.choice(("cnn", "resnet"), vision=self.vision)
+        checks.typed(self)
         checks.positive(language=self.language, word=self.word)
         if not self.channels:
             raise ValueError("channels must have at least one entry: one per layer.")
-        lengths = {"filters": self.filters, "strides": self.strides}
-        lengths |= {"blocks": self.blocks} if self.vision == "resnet" else {}
-        for name, values in {"channels": self.channels, **lengths}.items():
+        for name in ("channels", "kernel_sizes", "strides", "blocks"):
+            values = getattr(self, name)
             checks.positive(**{f"{name}[{n}]": value for n, value in enumerate(values)})
-            if len(values) != len(self.channels):
+            if len(values) != len(self.channels) and (name != "blocks" or self.vision == "resnet"):
                 raise ValueError(
                     f"{name} has {len(values)} entries, but channels has {len(self.channels)}: one per layer."
                 )
 
 
 def parts(space: Spaces) -> dict[str, Space]:
-    """An observation's parts by name; one that has no parts is called `observation`."""
+    """The parts of an observation by name; an observation without parts is one part called `observation`."""
     return space if isinstance(space, dict) else {"observation": space}
 
 
@@ -71,50 +70,52 @@ def init(key: Array, config: EncoderConfig, space: Spaces, actions: int, width: 
 
 
 def preprocess(config: EncoderConfig, space: Spaces, observation: Any) -> Any:
-    """The observation as an agent keeps it: images cut into the first layer's patches, where those do not overlap.
+    """The observation as an agent stores it: images cut into the first layer's patches, where those do not overlap.
 
-    An image [H, W, C] becomes [H/size * W/size, P], of numbers as they are, or of bytes as `signed` has them. Cutting
-    moves every byte of it: what is acted on and then learned from, perhaps several times, is cut when it comes, and
-    never again.
+    An image [H, W, C] becomes [H/size * W/size, P]; bytes become signed. Cutting moves every byte, so it is done once,
+    when the observation arrives, and not each time that the agent acts on it, learns from it or reconstructs it.
     """
 
-    def kept(part: Space, value: Array) -> Array:
+    def stored(part: Space, value: Array) -> Array:
         if not (is_image(part) and is_patchify(config)):
             return value
-        patch_hwp = fill(signed(patches(value, config.filters[0])), axis=-1)
+        patch_hwp = pad_patch(to_signed(patches(value, config.kernel_sizes[0])), axis=-1)
         return patch_hwp.reshape(-1, patch_hwp.shape[-1])
 
     if not isinstance(space, dict):
-        return kept(space, observation)
-    return {name: kept(part, observation[name]) for name, part in space.items()}
+        return stored(space, observation)
+    return {name: stored(part, observation[name]) for name, part in space.items()}
 
 
 def encode(
     params: Params, config: EncoderConfig, space: Spaces, observation: Any, action: Array, reward: Array, dtype: str
 ) -> Array:
     """x_d, of unit variance. `action` (one-hot) and `reward` are those of the step before."""
-    return finish(params, config, space, begin(params, config, space, observation, dtype), action, reward, dtype)
+    embedded = embed(params, config, space, observation, dtype)
+    return join(params, config, space, embedded, action, reward, dtype)
 
 
-def begin(params: Params, config: EncoderConfig, space: Spaces, observation: Any, dtype: str) -> dict[str, Array]:
-    """What `finish` takes: cut images have gone through their first layer. Of one step or of many, by leading axes.
+def embed(params: Params, config: EncoderConfig, space: Spaces, observation: Any, dtype: str) -> dict[str, Array]:
+    """The parts of an observation by name, images in patches already through their first layer.
 
-    Of many in one flat product: XLA would lay out all images anew for the gradient of a product with more axes.
+    Works on one step or on many (leading axes), as one flat product: XLA would change the layout of all images for the
+    gradient of a product with more axes.
     """
     seen = by_name(space, observation)
 
     def first(name: str, part: Space) -> Array:
         if not (isinstance(part, Box) and is_image(part) and is_patchify(config)):
             return seen[name]
-        return of_patches(first_layer(params[name], config), config, part, seen[name], dtype)
+        return embed_patches(first_layer(params[name], config), config, part, seen[name], dtype)
 
     return {name: first(name, part) for name, part in parts(space).items()}
 
 
-def finish(
-    params: Params, config: EncoderConfig, space: Spaces, begun: Any, action: Array, reward: Array, dtype: str
+def join(
+    params: Params, config: EncoderConfig, space: Spaces, embedded: Any, action: Array, reward: Array, dtype: str
 ) -> Array:
-    features = [finish_part(params[name], config, part, begun[name], dtype) for name, part in parts(space).items()]
+    """x_d, from what `embed` returned."""
+    features = [encode_part(params[name], config, part, embedded[name], dtype) for name, part in parts(space).items()]
     if config.last_action:
         features += [action.astype(dtype), reward[None].astype(dtype)]
     joined = jax.nn.relu(linear(params["join"], jnp.concatenate(features)))
@@ -132,11 +133,11 @@ def init_part(key: Array, config: EncoderConfig, space: Space) -> Params:
     return {}
 
 
-def finish_part(params: Params, config: EncoderConfig, space: Space, value: Array, dtype: str) -> Array:
+def encode_part(params: Params, config: EncoderConfig, space: Space, value: Array, dtype: str) -> Array:
     if isinstance(space, Box) and is_image(space):
         if not is_patchify(config):
             pixels = value.astype(dtype) * jnp.asarray(1 / space.high, dtype)
-            value = conv(first_layer(params, config), pixels, config.filters[0], config.strides[0])
+            value = conv(first_layer(params, config), pixels, config.kernel_sizes[0], config.strides[0])
         return (resnet if config.vision == "resnet" else cnn)(params, config, value).ravel()
     if isinstance(space, Tokens):
         return words.read(params, value, dtype)
@@ -160,13 +161,18 @@ def features_of(config: EncoderConfig, space: Space) -> int:
 
 
 def feature_map(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Height, width and channels of what the image encoder ends with."""
+    """Height, width and channels of the image encoder's last feature map."""
     height, width = shape[:2]
-    for size, stride in zip(config.filters, config.strides, strict=True):
+    for size, stride in zip(config.kernel_sizes, config.strides, strict=True):
+        if max(size, stride) > max(shape[:2]):
+            raise ValueError(
+                f"a convolution of size {size} and stride {stride} is larger than an image of {shape[0]} x {shape[1]}: "
+                "choose smaller kernel_sizes and strides."
+            )
         if size == stride and (height % size or width % size):
             raise ValueError(
-                f"images of {shape[0]} x {shape[1]} cannot be cut into patches of {size}: choose filters and strides "
-                "that divide them."
+                f"images of {shape[0]} x {shape[1]} cannot be cut into patches of {size}: choose kernel_sizes and "
+                "strides that divide them."
             )
         height, width = -(-height // stride), -(-width // stride)
     return height, width, config.channels[-1]
@@ -181,9 +187,9 @@ def init_conv(key: Array, size: int, channels_in: int, channels_out: int) -> Par
 
 
 def conv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
-    """Where stride and size agree, one product with all patches; else the library's, padded to keep the size.
+    """Where stride and size are equal, one product with all patches; else the library's convolution, padded.
 
-    To copy patches that overlap and then multiply takes a GPU twice as long as its library does, both ways.
+    Copying overlapping patches for a product of our own takes a GPU twice as long, forward and backward.
     """
     if size == stride:
         return linear(params, patches(x_hwc, size))
@@ -194,16 +200,16 @@ def conv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
     return y_hwc + broadcast_like(params["b"], y_hwc)
 
 
-def of_patches(params: Params, config: EncoderConfig, space: Box, seen: Array, dtype: str) -> Array:
-    """The first layer, from patches as `preprocess` cut them: [..., H/size * W/size, P] -> [..., H/size, W/size, C].
+def embed_patches(params: Params, config: EncoderConfig, space: Box, seen: Array, dtype: str) -> Array:
+    """The first layer, from stored patches: [..., H/size * W/size, P] -> [..., H/size, W/size, C].
 
-    They enter the product as they are kept, and what would have made light of them is done to what comes of it.
+    Patches enter the product as they are stored; scale and zero point are applied to its result.
     """
-    weight = fill(params["w"], axis=0).astype(dtype)
+    weight = pad_patch(params["w"], axis=0).astype(dtype)
     y_nc = seen.reshape(-1, seen.shape[-1]).astype(dtype) @ weight
-    dark_c = to_float32(weight).sum(0) * (_dark(seen) / space.high)
+    offset_c = to_float32(weight).sum(0) * (_zero_point(seen) / space.high)
     y_nc = y_nc * jnp.asarray(1 / space.high, dtype) + broadcast_like(
-        to_float32(params["b"].astype(dtype)) + dark_c, y_nc
+        to_float32(params["b"].astype(dtype)) + offset_c, y_nc
     )
     return y_nc.reshape(*seen.shape[:-2], *grid(config, space.shape), -1)
 
@@ -212,21 +218,21 @@ def first_layer(params: Params, config: EncoderConfig) -> Params:
     return params["stage_0"]["down"] if config.vision == "resnet" else params["conv_0"]
 
 
-def signed(pixels: Array) -> Array:
-    """Bytes less 128, as int8: XLA's products read these; without a sign it converts them in a pass of its own."""
+def to_signed(pixels: Array) -> Array:
+    """Bytes minus 128, as int8, which XLA's products read directly; it converts uint8 in a pass of its own."""
     if pixels.dtype != jnp.uint8:
         return pixels
     return jax.lax.bitcast_convert_type(pixels ^ jnp.uint8(ZERO_POINT), jnp.int8)
 
 
 def dequantize(high: float, seen: Array) -> Array:
-    """Pixels as they were, from 0 to 1 in float32, of what `preprocess` gave."""
-    lit: Array = (seen.astype(jnp.float32) + _dark(seen)) * jnp.float32(1 / high)
-    return lit
+    """Stored pixels as they were, from 0 to 1 in float32."""
+    pixels: Array = (seen.astype(jnp.float32) + _zero_point(seen)) * jnp.float32(1 / high)
+    return pixels
 
 
-def _dark(seen: Array) -> int:
-    """How far below 0 black is."""
+def _zero_point(seen: Array) -> int:
+    """What has to be added to stored pixels so that black is 0."""
     return ZERO_POINT if seen.dtype == jnp.int8 else 0
 
 
@@ -238,45 +244,45 @@ def patches(x_hwc: Array, size: int) -> Array:
 
 
 def is_patchify(config: EncoderConfig) -> bool:
-    """Does the first layer see patches that do not overlap?"""
-    return config.filters[0] == config.strides[0]
+    """Whether the first layer sees patches that do not overlap."""
+    return config.kernel_sizes[0] == config.strides[0]
 
 
 def grid(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int]:
-    """How many patches of the first layer stand below and beside each other."""
-    return shape[0] // config.filters[0], shape[1] // config.filters[0]
+    """Rows and columns of the first layer's patches."""
+    return shape[0] // config.kernel_sizes[0], shape[1] // config.kernel_sizes[0]
 
 
-def filled(size: int) -> int:
-    """Of a patch, filled up: rows of whole multiples of 16 suit the matrix units; what is smaller than one stays."""
+def padded_size(size: int) -> int:
+    """The size of a padded patch: matrix units want rows of multiples of 16; smaller ones stay as they are."""
     return size if size <= 16 else -(-size // 16) * 16
 
 
-def fill(x: Array, axis: int) -> Array:
-    """Zeros up to the size of a filled patch."""
+def pad_patch(x: Array, axis: int) -> Array:
+    """Zeros up to the size of a padded patch."""
     missing = [(0, 0)] * x.ndim
-    missing[axis] = (0, filled(x.shape[axis]) - x.shape[axis])
+    missing[axis] = (0, padded_size(x.shape[axis]) - x.shape[axis])
     return jnp.pad(x, missing)
 
 
 def init_cnn(key: Array, config: EncoderConfig, space: Space) -> Params:
     ins, keys = (space.shape[-1], *config.channels), jax.random.split(key, len(config.channels))
-    sizes = zip(keys, config.filters, ins, config.channels, strict=False)
+    sizes = zip(keys, config.kernel_sizes, ins, config.channels, strict=False)
     return {f"conv_{n}": init_conv(*layer) for n, layer in enumerate(sizes)}
 
 
 def cnn(params: Params, config: EncoderConfig, y_hwc: Array) -> Array:
-    """What follows the first convolution."""
+    """The layers after the first convolution."""
     x_hwc = jax.nn.relu(y_hwc)
     for n in range(1, len(config.channels)):
-        x_hwc = jax.nn.relu(conv(params[f"conv_{n}"], x_hwc, config.filters[n], config.strides[n]))
+        x_hwc = jax.nn.relu(conv(params[f"conv_{n}"], x_hwc, config.kernel_sizes[n], config.strides[n]))
     return x_hwc
 
 
 def init_resnet(key: Array, config: EncoderConfig, space: Space) -> Params:
-    """Each stage halves the image with a strided convolution, then adds `blocks` residual pairs of them."""
+    """Each stage is a strided convolution followed by `blocks` residual pairs of convolutions."""
     params, channels_in = {}, space.shape[-1]
-    for n, (size, channels, blocks) in enumerate(zip(config.filters, config.channels, config.blocks, strict=True)):
+    for n, (size, channels, blocks) in enumerate(zip(config.kernel_sizes, config.channels, config.blocks, strict=True)):
         keys = jax.random.split(jax.random.fold_in(key, n), 2 * blocks + 1)
         stage = {"down": init_conv(keys[0], size, channels_in, channels)}
         for block in range(2 * blocks):
@@ -286,8 +292,8 @@ def init_resnet(key: Array, config: EncoderConfig, space: Space) -> Params:
 
 
 def resnet(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
-    """What follows the first convolution."""
-    for n, (size, stride, blocks) in enumerate(zip(config.filters, config.strides, config.blocks, strict=True)):
+    """The layers after the first convolution."""
+    for n, (size, stride, blocks) in enumerate(zip(config.kernel_sizes, config.strides, config.blocks, strict=True)):
         stage = params[f"stage_{n}"]
         x_hwc = conv(stage["down"], x_hwc, size, stride) if n else x_hwc
         for block in range(blocks):

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from hcam.memory.layers import init_linear, linear
-from hcam.memory.types import Array, Params
+from hcam.types import Array, Params
 
-Carry = tuple[Array, Array]  # what an LSTM says and what it keeps
+Carry = tuple[Array, Array]  # hidden state and cell of an LSTM
 
 
 def init(key: Array, known: int, width_word: int, width: int) -> Params:
@@ -26,7 +26,7 @@ def init_lstm(key: Array, width_in: int, width: int) -> Params:
 
 
 def lstm_cell(params: Params, carry: Carry | None, x_d: Array) -> Carry:
-    """Without a carry nothing was before: then there is nothing to multiply and nothing to forget."""
+    """One step; None is the initial carry of zeros, which needs no product and nothing to forget."""
     gates = linear(params["in"], x_d)
     gates = gates if carry is None else gates + linear(params["hidden"], carry[0])
     in_d, forget_d, candidate_d, out_d = jnp.split(gates, 4)
@@ -37,11 +37,11 @@ def lstm_cell(params: Params, carry: Carry | None, x_d: Array) -> Carry:
 
 def read(params: Params, token_l: Array, dtype: str) -> Array:
     """The LSTM's last hidden state; padding (0) leaves it as it is."""
-    # A product with a one-hot row is what indexing gives, to the bit, and its gradient is a product as well. That of
-    # indexing adds up row by row, and where few words are said by many, a GPU waits for each of them in turn.
+    # A product with a one-hot row gives the bits that indexing gives, and its gradient is a product too. The gradient
+    # of indexing is a scatter: where many steps have the same few words, a GPU adds them up one after another.
     table = params["word"].astype(dtype)
-    said_lv = jax.nn.one_hot(token_l, len(table), dtype=dtype)
-    word_ld = jnp.matmul(said_lv, table, precision="highest")
+    one_hot_lv = jax.nn.one_hot(token_l, len(table), dtype=dtype)
+    word_ld = jnp.matmul(one_hot_lv, table, precision="highest")
 
     def unless_padding(token: Array, after: Carry, before: Carry) -> Carry:
         kept: Carry = jax.tree.map(partial(jnp.where, token != 0), after, before)

@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 from rich.table import Table
 
-from hcam import __version__, envs
+from hcam import __version__
 from hcam.benchmarks.figure import empty_table
 from hcam.benchmarks.measure import compare, compile_all, device_name
-from hcam.envs.environment import Environment, Observation, Params, State
+from hcam.config import TaskConfig
+from hcam.envs.environment import Environment, EnvParams, Observation, State
 from hcam.envs.play import Now, begin
 from hcam.memory import checks
 
@@ -29,7 +30,7 @@ def batches_here() -> tuple[int, ...]:
 
 
 def run(
-    task: str,
+    task: TaskConfig,
     levels: Sequence[str],
     batches: Sequence[int],
     steps: int,
@@ -37,20 +38,26 @@ def run(
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Transition per second for every batch size, as plain numbers."""
-    env = envs.make(task)
+    env = task.make()
     params = env.params(*levels)
     checks.positive(steps=steps, rounds=rounds, **{f"batch {batch}": batch for batch in batches})
     shapes = jax.eval_shape(env.reset, jax.random.key(0), params)[0]
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
-    results: dict[str, Any] = {"device": device_name(), "jax": jax.__version__, "hcam": __version__, "task": task}
-    results |= {"levels": list(levels or env.levels), "steps": steps, "rounds": rounds, "bytes": size, "rates": []}
+    results: dict[str, Any] = {"device": device_name(), "jax": jax.__version__, "hcam": __version__, "task": task.task}
+    results |= {
+        "levels": list(levels or env.default_levels),
+        "steps": steps,
+        "rounds": rounds,
+        "bytes": size,
+        "rates": [],
+    }
     for batch in batches:
         say(f"{batch:,} environments at once")
         results["rates"].append({"batch": batch, **measure(env, params, batch, steps, rounds)})
     return results
 
 
-def measure(env: Environment, params: Params, batch: int, steps: int, rounds: int) -> dict[str, Any]:
+def measure(env: Environment, params: EnvParams, batch: int, steps: int, rounds: int) -> dict[str, Any]:
     """All variants in turn, so that a slow moment of the machine meets each."""
     now = jax.jit(jax.vmap(partial(begin, env), in_axes=(0, None)))(jax.random.split(jax.random.key(0), batch), params)
     programs = {"rendered": partial(_rendered, env, steps), "unrendered": partial(_unrendered, env, steps)}
@@ -64,7 +71,7 @@ def _rate(cost: Any, steps: int) -> dict[str, float]:
     return {"rate": steps / cost.seconds} if hasattr(cost, "seconds") else {}
 
 
-def _rendered(env: Environment, steps: int, key: jax.Array, now: Now, params: Params) -> Any:
+def _rendered(env: Environment, steps: int, key: jax.Array, now: Now, params: EnvParams) -> Any:
     """A random policy that looks: the action depends on the observation, which therefore has to be there in time."""
 
     def one(key: jax.Array, now: Now) -> tuple[Now, jax.Array]:
@@ -76,7 +83,7 @@ def _rendered(env: Environment, steps: int, key: jax.Array, now: Now, params: Pa
     return _scan(one, key, now, now.first.size, steps)
 
 
-def _unrendered(env: Environment, steps: int, key: jax.Array, now: Now, params: Params) -> Any:
+def _unrendered(env: Environment, steps: int, key: jax.Array, now: Now, params: EnvParams) -> Any:
     def one(key: jax.Array, state: State) -> tuple[State, jax.Array]:
         key_act, key_step = jax.random.split(key)
         _, state, reward, _, _, _ = env.step(key_step, state, env.action_space.sample(key_act), params)
@@ -85,7 +92,7 @@ def _unrendered(env: Environment, steps: int, key: jax.Array, now: Now, params: 
     return _scan(one, key, now.state, now.first.size, steps)
 
 
-def _written(steps: int, key: jax.Array, now: Now, params: Params) -> Any:
+def _written(steps: int, key: jax.Array, now: Now, params: EnvParams) -> Any:
     """The floor: as many bytes, each a different one at every step, and nothing to compute."""
     del key, params
 

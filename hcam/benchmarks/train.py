@@ -10,14 +10,17 @@ import jax.numpy as jnp
 from rich.table import Table
 
 from hcam import __version__
+from hcam.agent import memories
 from hcam.benchmarks import operations
 from hcam.benchmarks.figure import empty_table
 from hcam.benchmarks.measure import Failed, device_name, reason
 from hcam.benchmarks.profile import profile
 from hcam.config import Config
-from hcam.learning.learner import Learner, TrainState, vmap_seeds
+from hcam.learning.layout import vmap_seeds
+from hcam.learning.learner import Learner
 from hcam.memory import checks
-from hcam.train import make_learner
+from hcam.training import make_learner
+from hcam.types import TrainState
 
 PARTS = ("update", "act")  # the rest of an update is learning
 SECONDS = 1.0  # that a part is repeated for in each round
@@ -89,7 +92,7 @@ def prepare(config: Config) -> Contender | Failed:
     total = needs.argument_size_in_bytes + needs.temp_size_in_bytes + needs.output_size_in_bytes
     about = {
         "task": config.task.task,
-        "memory": config.agent.memory.memory,
+        "memory": memories.name_of(config.agent.memory),
         "width": config.agent.memory.width,
         "environments": config.learner.environments,
         "minibatches": config.learner.minibatches,

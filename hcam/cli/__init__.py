@@ -1,26 +1,32 @@
-"""The command line: `hcam COMMAND ...`, each command a function and its options that function's arguments."""
+"""The command line: `hcam COMMAND ...`. A command is imported when it is called: `hcam --version` loads nothing."""
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
-import tyro
 
-from hcam.cli import bench, export, report, tasks, train
+class Command(NamedTuple):
+    module: str  # in this folder
+    function: str
+    summary: str
 
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "train": train.train,
-    "eval": train.evaluate,
-    "report": report.report,
-    "reproduce": report.reproduce,
-    "export": export.export,
-    "tasks": tasks.tasks,
-    "show": tasks.show,
-    "bench train": bench.bench_train,
-    "bench env": bench.bench_env,
-    "bench memory": bench.bench_memory,
+
+COMMANDS = {
+    "train": Command("train", "train", "Train an agent that remembers; without options, the quickstart."),
+    "eval": Command("evaluate", "evaluate", "Evaluate a trained agent: success per level, greedy and sampled."),
+    "report": Command("report", "report", "Compare runs, write a task's results, or list what a folder of runs holds."),
+    "reproduce": Command("reproduce", "reproduce", "Run an experiment of the paper; without a name, list them."),
+    "export": Command("export", "export", "Write a trained agent to a small folder, to give away."),
+    "tasks": Command("tasks", "tasks", "List the tasks, their levels and options."),
+    "show": Command("tasks", "show", "Draw an episode: an animation or a contact sheet."),
+    "bench train": Command("bench", "bench_train", "Measure training: steps a second, acting against learning."),
+    "bench env": Command("bench", "bench_env", "Measure a task: steps a second, pixels included."),
+    "bench memory": Command("bench", "bench_memory", "Measure what recalling costs."),
 }
 
 
@@ -31,17 +37,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _usage(words)
     command, rest = COMMANDS[name], words[len(name.split()) :]
     try:
-        if command in (train.train, bench.bench_train):  # their options depend on the preset that is among them
-            return int(command(rest))
-        return tyro.cli(command, args=rest, prog=f"hcam {name}") or 0
-    except SystemExit as stopped:  # tyro has said what it does not understand
+        with _quiet_interrupt(name):
+            function = getattr(import_module(f"hcam.cli.{command.module}"), command.function)
+            import tyro
+        if getattr(function, "parses_words", False):  # its options depend on each other
+            return int(function(rest))
+        return tyro.cli(function, args=rest, prog=f"hcam {name}", description=command.summary) or 0
+    except SystemExit as stopped:  # tyro has printed what it does not understand
         if stopped.code:
             print(_switches(rest), end="", file=sys.stderr)
         raise
-    except BrokenPipeError:  # whoever reads has enough, as `| head` does
+    except BrokenPipeError:  # the reader has enough, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:  # nobody wants to see where; training that can be saved does not come here
+    except KeyboardInterrupt:  # no traceback; training that can be saved does not come here
         print(f"hcam {name}: stopped.", file=sys.stderr)
         return 130
     except (ValueError, TypeError, OSError) as error:  # refused input and unwritable folders: the sentence is enough
@@ -49,8 +58,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
+@contextmanager
+def _quiet_interrupt(name: str) -> Iterator[None]:
+    """While JAX is imported, Ctrl-C ends the process at once: an exception inside that import may crash it."""
+
+    def leave(number: int, frame: Any) -> None:
+        os.write(2, f"hcam {name}: stopped.\n".encode())
+        os._exit(130)
+
+    try:
+        before = signal.signal(signal.SIGINT, leave)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _switches(words: Sequence[str]) -> str:
-    """What to write instead of `--curriculum False`, which reads as if it had to work."""
+    """What to write instead of `--curriculum False`, which looks as if it had to work."""
     split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     found = ""
     for option, value in pairwise(split):
@@ -69,8 +97,7 @@ def _usage(words: list[str]) -> int:
         print(f"hcam {__version__}")
         return 0
     lines = ["hcam: agents that remember", "", "commands:"]
-    shown = {name: command for name, command in COMMANDS.items() if name.startswith(group)}
-    lines += [f"  hcam {name:<16} {(command.__doc__ or '').splitlines()[0]}" for name, command in shown.items()]
+    lines += [f"  hcam {name:<16} {command.summary}" for name, command in COMMANDS.items() if name.startswith(group)]
     lines += ["", "`hcam COMMAND --help` shows a command's options."]
     if not asked:
         lines.insert(0, f"hcam: there is no command {' '.join(words)!r}.")

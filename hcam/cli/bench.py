@@ -10,6 +10,10 @@ from typing import Annotated, Any
 
 import tyro
 
+from hcam.agent import memories
+from hcam.cli.train import Name, Pairs, pairs, parse
+from hcam.config import TaskConfig
+
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
 Size = Annotated[int | None, tyro.conf.arg(metavar="INT")]  # None: the size that suits this machine
 
@@ -63,8 +67,9 @@ def bench_memory(
 
 
 def bench_env(
-    task: tyro.conf.Positional[str] = "ballet",
+    task: tyro.conf.Positional[Name] = "",
     level: Levels = (),
+    env_arg: Pairs = (),
     batch: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (),
     steps: int = 64,
     rounds: int = 7,
@@ -77,19 +82,22 @@ def bench_env(
     writing of as many bytes; prints a table and draws a figure.
 
     Args:
-        task: A task from `hcam tasks`.
+        task: A task from `hcam tasks`, or package.module:function.
         level: Levels, of which every episode draws one. Without any, the task's own mixture.
+        env_arg: Options of the environment.
         batch: Numbers of environments at once. Without any, some that suit this machine.
         steps: Transition of each environment in one call of the program.
         rounds: How often each variant is timed; the median counts.
         out: Where bench.json and bench.png go.
         redraw: Measure nothing, print and draw what is in the folder.
     """
+    from hcam import recipes
     from hcam.benchmarks import env
 
     if not redraw:
         out.mkdir(parents=True, exist_ok=True)
-        results = env.run(task, level, batch or env.batches_here(), steps, rounds, say=_say)
+        made = TaskConfig(task=task or recipes.default_task(), options=pairs(env_arg))
+        results = env.run(made, level, batch or env.batches_here(), steps, rounds, say=_say)
         _keep(results, out)
     _show_bench("bench env", out, lambda results: [env.show(results)], env.draw)
 
@@ -102,14 +110,13 @@ class BenchTrain:
     memories are timed in turn, with the same settings, so that their ratio holds also on a machine that others use.
     """
 
-    memory: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ("hcam",)  # hcam, trxl, lstm, none
+    memory: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ("hcam",)  # hcam, trxl, lstm, gru, none
     rounds: int = 5  # how often each part is timed; the median counts
     profile: bool = False  # also show which operations the time goes into; without CUDA graphs, which would hide them
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/bench-train")  # where bench.json goes
 
 
 def bench_train(words: Sequence[str]) -> int:
-    """Measure how many steps a second training makes, and what acting and learning take of it."""
     args: BenchTrain
     args, others = tyro.cli(BenchTrain, args=words, prog="hcam bench train", return_unknown_args=True)
     if args.profile:  # read when the GPU is first used
@@ -117,10 +124,9 @@ def bench_train(words: Sequence[str]) -> int:
     from rich.console import Console
 
     from hcam.benchmarks import profile, train
-    from hcam.cli.train import parse
 
     if not args.memory:
-        raise ValueError("--memory takes one or more names: hcam, trxl, lstm, none.")
+        raise ValueError(f"--memory takes one or more names: {', '.join(memories.names())}.")
     configs = {name: parse([*others, "--memory", name]).config for name in args.memory}
     args.out.mkdir(parents=True, exist_ok=True)
     results, seen = train.run(configs, args.rounds, args.profile)
@@ -138,6 +144,9 @@ def bench_train(words: Sequence[str]) -> int:
         console.print(f"the device's memory held {results['device_peak_bytes'] / 1e9:,.2f} GB at most")
     console.print(f"jax {results['jax']}. Numbers: {args.out}/bench.json")
     return 0
+
+
+bench_train.parses_words = True  # type: ignore[attr-defined]
 
 
 def _keep(results: dict[str, Any], out: Path) -> None:

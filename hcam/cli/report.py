@@ -1,99 +1,64 @@
-"""`hcam report` and `hcam reproduce`: what runs have come to, and how to have them again."""
+"""`hcam report`: what runs have come to."""
 
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from hcam.cli import train
+from hcam import recipes
+from hcam.runs.folder import CONFIG, METRICS
 
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN ...")]
 
 
 def report(runs: tyro.conf.Positional[Names], results: Folder = None, out: Folder = None) -> int:
-    """Compare runs: a table and learning curves; or write a task's page of results.
+    """Compare runs: a table and learning curves. Or write the page of a task's results, or the index of a folder.
 
     Args:
-        runs: Run folders; or a task, such as ballet, for the page of its experiments.
-        results: Where the runs of a task's experiments are; results/TASK if not given.
-        out: Where pictures and page go; docs for a task, else here.
+        runs: Run folders; or tasks, for the page of their experiments; or a folder of runs, for its index.
+        results: Where the runs of the tasks' experiments are, a folder for each task; results if not given.
+        out: Where pictures and page go; docs for tasks, else here.
     """
     if not runs:
-        raise ValueError("give run folders, as in `hcam report runs/*`, or a task, as in `hcam report ballet`.")
+        raise ValueError(
+            f"give run folders, as in `hcam report runs/*`, tasks, as in `hcam report {recipes.default_task()}`, or a "
+            "folder of runs, as in `hcam report results`."
+        )
+    known = recipes.every()
+    if all(name in known and not Path(name).exists() for name in runs):
+        return write_page([known[name] for name in runs], results or Path("results"), out or Path("docs"))
+    if results:
+        raise ValueError(f"--results goes with tasks ({', '.join(known)}), not with run folders.")
+    if len(runs) == 1 and is_group(Path(runs[0])):
+        from hcam.report import index
+
+        print(index.write(Path(runs[0])))
+        return 0
+    return compare([Path(run) for run in runs], out or Path())
+
+
+def is_group(path: Path) -> bool:
+    """Whether this is no run folder, but holds some."""
+    return path.is_dir() and not (path / CONFIG).exists() and any(path.rglob(METRICS))
+
+
+def write_page(chosen: list[recipes.Recipe], results: Path, out: Path) -> int:
+    from hcam.report import page
+
+    for path in page.write(chosen, {recipe.task: results / recipe.task for recipe in chosen}, out):
+        print(path)
+    return 0
+
+
+def compare(folders: list[Path], out: Path) -> int:
     from rich.console import Console
 
-    from hcam import experiments
-    from hcam.report import compare_tables, curve, page
+    from hcam.report import compare_tables, curve
 
-    if len(runs) == 1 and runs[0] in experiments.TASKS and not Path(runs[0]).exists():
-        for path in page.write(results or Path("results") / runs[0], out or Path("docs")):
-            print(path)
-        return 0
-    if results:
-        raise ValueError(f"--results goes with a task ({', '.join(experiments.TASKS)}), not with run folders.")
-    folders, target = [Path(run) for run in runs], out or Path()
     for table in compare_tables(folders):
         Console().print(table)
-    target.mkdir(parents=True, exist_ok=True)
-    curve(folders, target / "curves.png")
-    print(f"learning curves: {target / 'curves.png'}")
+    out.mkdir(parents=True, exist_ok=True)
+    curve(folders, out / "curves.png")
+    print(f"learning curves: {out / 'curves.png'}")
     return 0
-
-
-def reproduce(
-    task: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="TASK")]],
-    experiment: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="[NAME]")]] = "",
-    seed: int = 0,
-    steps: int | None = None,
-    runs: Folder = None,
-) -> int:
-    """Run an experiment of the paper; without a name, list them.
-
-    Args:
-        task: The task, such as ballet.
-        experiment: The experiment, as listed. If its run was stopped, it goes on.
-        seed: Another number, another repeat.
-        steps: Fewer or more steps than `--preset fast` takes.
-        runs: The folder that its run folder goes into, as NAME-SEED; results/TASK if not given.
-    """
-    from hcam import experiments
-    from hcam.report.results import attempt, unlike
-    from hcam.runs.folder import CONFIG, read_config, refuse_without_checkpoint
-
-    root = runs or Path("results") / task
-    if not experiment:
-        print("\n".join(listing(root, task)))
-        return 0
-    chosen = experiments.find(task, experiment)
-    folder = chosen.folder(root, seed)
-    begun, asked = (folder / CONFIG).exists(), [] if steps is None else ["--steps", str(steps)]
-    if begun and (wrong := unlike(chosen, read_config(folder))):
-        raise ValueError(f"{folder} is not {chosen.name}, {wrong}: move it away, or choose another --runs.")
-    now = attempt(chosen, folder, seed)
-    if begun and (now.run is None or now.run.steps < (steps or 0)):
-        refuse_without_checkpoint(folder, "--runs")
-    if now.run is None or now.run.steps < (steps or 0):
-        code = train.train(["--resume", f"{folder}", *asked] if begun else chosen.train(folder, seed, asked))
-        if code:
-            return code
-        now = attempt(chosen, folder, seed)
-    if set(chosen.evaluate) & set(now.lacking):
-        return train.evaluate(f"{folder}", level=chosen.evaluate, out=folder / experiments.EXTRA)
-    print(f"{folder}: {now}")
-    return 0
-
-
-def listing(root: Path, task: str) -> list[str]:
-    """Every experiment with its commands, and what has been done of it."""
-    from hcam import experiments
-    from hcam.report.results import collect
-
-    lines = []
-    for outcome in collect(root, experiments.of_task(task)):
-        lines += [f"{outcome.experiment.name}: {outcome.experiment.title}"]
-        for attempt in outcome.attempts:
-            lines += [f"  seed {attempt.seed}: {attempt}"]
-            typed = outcome.experiment.commands(attempt.folder, attempt.seed, attempt.more)
-            lines += [f"    {command}" for command in typed]
-    return lines

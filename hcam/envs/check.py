@@ -22,7 +22,7 @@ from hcam.envs.check_types import (
     no_action,
     require,
 )
-from hcam.envs.environment import Environment, Observation, Params, State
+from hcam.envs.environment import Environment, EnvParams, Observation, State
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 
 __all__ = ["ContractError", "Report", "check"]
@@ -49,7 +49,7 @@ class Report(NamedTuple):
 
 def check(
     env: Environment,
-    params: Params | None = None,
+    params: EnvParams | None = None,
     *,
     batch: int = 8,
     steps: int = 2000,
@@ -102,7 +102,7 @@ class _Held(NamedTuple):
 
 
 def _check_reset(
-    env: Environment, params: Params, alone: Programs, seed_n: jax.Array, fixed_start: bool, replay: bool
+    env: Environment, params: EnvParams, alone: Programs, seed_n: jax.Array, fixed_start: bool, replay: bool
 ) -> play.Now:
     def begun(observation: Observation, state: State) -> Any:
         return _on_host(state if replay else observation)
@@ -119,7 +119,7 @@ def _check_reset(
 
 
 def _play(
-    env: Environment, params: Params, key_b: jax.Array, now_b: play.Now, steps: int, replay: bool
+    env: Environment, params: EnvParams, key_b: jax.Array, now_b: play.Now, steps: int, replay: bool
 ) -> tuple[_Seen, _Held]:
     """One compiled program, in which each step is looked at where it happens: nothing large is kept."""
 
@@ -196,7 +196,7 @@ def _judge(seen_bt: _Seen, steps: int, fixed_start: bool) -> Report:
 
 
 def _check_replay(
-    env: Environment, params: Params, alone: Programs, held: _Held, resets: Observation, fixed_start: bool
+    env: Environment, params: EnvParams, alone: Programs, held: _Held, resets: Observation, fixed_start: bool
 ) -> None:
     """Transition again and again from where each environment stood before its first end."""
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.envs.environment import Environment, Params
+from hcam.envs.environment import Environment, EnvParams
 from hcam.envs.spaces import Box, Discrete, Tokens
 
 
@@ -40,14 +40,14 @@ def check_static(env: Environment) -> None:
         require(known, f"{name} must be a Discrete, Box or Tokens, or a dict of these by name, but is {space!r}.")
 
 
-def check_params(name: str, params: Params) -> None:
+def check_params(name: str, params: EnvParams) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         kept = isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float)
         found = f"{name}{jax.tree_util.keystr(path)} is {leaf!r}"
         require(kept, f"params must be a pytree of arrays, but {found}: what is not an array is a field of env.")
 
 
-def check_types(env: Environment, params: Params) -> None:
+def check_types(env: Environment, params: EnvParams) -> None:
     """Structures, shapes and dtypes, which tracing alone tells."""
     key, action = jax.random.key(0), no_action(env)
     observation, state = _typed("reset", 2, env.reset, key, params)
@@ -114,7 +114,7 @@ def _spelled(leaf: Any, weak: bool) -> str:
     return f"{leaf.dtype}{list(leaf.shape)}" + (" (weakly typed)" if weak and leaf.weak_type else "")
 
 
-def check_one_trace(env: Environment, params: Params) -> Programs:
+def check_one_trace(env: Environment, params: EnvParams) -> Programs:
     """One program each for reset and step: for all levels, and for states from either."""
     traces = {"reset": 0, "step": 0}
 

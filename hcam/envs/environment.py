@@ -1,21 +1,33 @@
 """The environment contract: gymnax 1.0's `reset` and `step`, made of three pure functions that an environment writes.
 
 An environment is a frozen dataclass (so that it is hashable and may be a static argument of `jax.jit`) whose fields
-decide shapes. What may differ from episode to episode is `params`, a pytree of arrays: the level, or a mixture of them.
+decide shapes. What may differ from episode to episode is its level, a pytree of arrays. `EnvParams` is a mixture of
+levels; an environment without levels takes any pytree of arrays in its place.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from hcam.envs import levels as mixtures
+from hcam.envs.levels import Level, Mixture, level_of
 from hcam.envs.spaces import Discrete, Spaces
 
 State = Any  # a pytree of arrays, the same structure, shapes and dtypes at every step
-Params = Any  # a pytree of arrays
+EnvParams = Any  # a Mixture, or what an environment without levels takes: a pytree of arrays
 Observation = Any  # an array, or a dict of arrays by name, as `observation_space` says
 Info = dict[str, Any]
+
+
+class Moments(NamedTuple):
+    """What has to be remembered of an episode, and when, in steps from its first observation: int32 scalars."""
+
+    begin: jax.Array  # the first step of what matters
+    end: jax.Array  # one past its last
+    question: jax.Array  # the step from which on it is asked for
 
 
 class Environment:
@@ -26,17 +38,17 @@ class Environment:
 
     # What an environment writes ---------------------------------------------------------------------------------------
 
-    def start(self, key: jax.Array, params: Params) -> State:
-        """Draws a new episode, at its first observation."""
+    def start(self, key: jax.Array, level: Level) -> State:
+        """A new episode of a level, at its first observation."""
         raise NotImplementedError
 
     def advance(
-        self, key: jax.Array, state: State, action: jax.Array, params: Params
+        self, key: jax.Array, state: State, action: jax.Array, level: Level
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, Info]:
         """One step inside an episode: state, reward (float32), terminated, truncated (bool), info."""
         raise NotImplementedError
 
-    def observe(self, state: State, params: Params) -> Observation:
+    def observe(self, state: State, level: Level) -> Observation:
         """What the agent sees in a state."""
         raise NotImplementedError
 
@@ -48,18 +60,56 @@ class Environment:
     def observation_space(self) -> Spaces:
         raise NotImplementedError
 
-    # What an environment with levels writes as well -------------------------------------------------------------------
+    # What an environment with levels writes as well. Its state has a field `level`, int32, which `reset` fills in -----
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Names that `params` knows, for lists and examples; what it gives without any is the task's own choice."""
+        """Names that `level` knows, for lists and examples; there may be more."""
         return ()
 
-    def params(self, *levels: str) -> Params:
-        """One level, or several of which each episode draws one."""
-        if levels:
-            raise ValueError(f"{type(self).__name__} has no levels, but was asked for {', '.join(levels)}.")
-        return ()
+    @property
+    def default_levels(self) -> tuple[str, ...]:
+        """The mixture that is played where none is asked for."""
+        return self.levels
+
+    def level(self, name: str) -> Level:
+        """One level by name, as data: of the same structure, shapes and dtypes for all names."""
+        raise ValueError(f"{type(self).__name__} has no levels, but was asked for {name}.")
+
+    # Facts that others ask for. All have a default --------------------------------------------------------------------
+
+    def title(self, level: str) -> str:
+        """What a level is called in figures and tables."""
+        return level
+
+    def chance(self, level: str) -> float | None:
+        """The share of episodes that guessing solves; None: not known."""
+        return None
+
+    def max_steps_in_episode(self, level: str) -> int | None:
+        """The length of the longest episode of a level; None: not known."""
+        return None
+
+    def success(self, episode_return: jax.Array, info: Info) -> jax.Array:
+        """Whether an episode was solved, asked at its last step: `info["success"]`, else a positive return."""
+        solved: jax.Array = info.get("success", episode_return > 0)
+        return solved
+
+    def smaller(self, levels: Sequence[str]) -> list[str]:
+        """In what this environment and these levels are easier than the published task; nothing: in nothing."""
+        return []
+
+    def expert(self, state: State) -> jax.Array:
+        """The action of an agent that knows the answer: the yardstick for a task, and the player in its pictures."""
+        raise ValueError(f"{type(self).__name__} has no scripted expert.")
+
+    def label(self, state: State) -> jax.Array:
+        """The right action in a state, for supervised learning; -1 where there is none to learn."""
+        return self.expert(state)
+
+    def moments(self, state: State) -> Moments:
+        """Which steps of this state's episode matter, and when they are asked for."""
+        raise ValueError(f"{type(self).__name__} does not say which moment of an episode matters.")
 
     def episode(self, description: Mapping[str, Any]) -> State:
         """The first state of exactly this episode, from a description in plain words."""
@@ -69,19 +119,24 @@ class Environment:
         """The description of the episode that a state belongs to: what `episode` takes."""
         raise ValueError(f"{type(self).__name__} cannot describe its episodes.")
 
-    def expert(self, state: State) -> jax.Array:
-        """The action of one who knows the answer: the yardstick for a task, and the player in its pictures."""
-        raise ValueError(f"{type(self).__name__} has no scripted expert.")
-
     # What follows -----------------------------------------------------------------------------------------------------
 
-    def reset(self, key: jax.Array, params: Params | None = None) -> tuple[Observation, State]:
+    def params(self, *levels: Any, weights: Sequence[float] | None = None) -> EnvParams:
+        """A mixture of levels, by name or as data from `level`; without any, of `default_levels`."""
+        names = levels or self.default_levels
+        if not names:
+            if weights:
+                raise ValueError(f"{type(self).__name__} has no levels to weigh: leave out weights.")
+            return ()
+        return mixtures.mixture([self.level(name) for name in names], weights)
+
+    def reset(self, key: jax.Array, params: EnvParams | None = None) -> tuple[Observation, State]:
         params = self.params() if params is None else params
-        state = self.start(key, params)
-        return self.observe(state, params), state
+        state = self._start(key, params)
+        return self.observe(state, level_of(params, state)), state
 
     def step(
-        self, key: jax.Array, state: State, action: jax.Array, params: Params | None = None
+        self, key: jax.Array, state: State, action: jax.Array, params: EnvParams | None = None
     ) -> tuple[Observation, State, jax.Array, jax.Array, jax.Array, Info]:
         """One step. Where the episode ends, the observation and state returned are the first of a new one.
 
@@ -90,9 +145,29 @@ class Environment:
         """
         params = self.params() if params is None else params
         key_advance, key_start = jax.random.split(key)
-        last, reward, terminated, truncated, info = self.advance(key_advance, state, action, params)
-        fresh, done = self.start(key_start, params), terminated | truncated
-        state = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, last)
-        info = info | {"terminated": terminated, "truncated": truncated}
-        info["final_observation"] = self.observe(last, params)
-        return self.observe(state, params), state, reward, terminated, truncated, info
+        played = level_of(params, state)
+        last, reward, terminated, truncated, info = self.advance(key_advance, state, action, played)
+        fresh, done = self._start(key_start, params), terminated | truncated
+        after = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, last)
+        info = info | {"terminated": terminated, "truncated": truncated, "level": getattr(state, "level", jnp.int32(0))}
+        info["final_observation"] = self.observe(last, played)
+        return self.observe(after, level_of(params, after)), after, reward, terminated, truncated, info
+
+    def _start(self, key: jax.Array, params: EnvParams) -> State:
+        if not isinstance(params, Mixture):
+            return self.start(key, params)
+        number = mixtures.draw(key, params)
+        return _with_level(self, self.start(key, mixtures.pick(params, number)), number, params.weight_l.size)
+
+
+def _with_level(env: Environment, state: State, number: jax.Array, count: int) -> State:
+    """The state with the number of its level, which travels with it: the next episode may be of another one."""
+    if hasattr(state, "level"):
+        replace = state._replace if hasattr(state, "_replace") else lambda **new: dataclasses.replace(state, **new)
+        return replace(level=number)
+    if count > 1:
+        raise TypeError(
+            f"a state of {type(env).__name__} has no field `level`, so that an episode would not know which of several "
+            "levels it is of: add `level: jax.Array` (int32), which reset fills in."
+        )
+    return state

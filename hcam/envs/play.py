@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from hcam.envs.environment import Environment, Info, Observation, Params, State
+from hcam.envs.environment import Environment, EnvParams, Info, Observation, State
 
 Policy = Callable[[jax.Array, State, Observation], jax.Array]  # key, state, observation -> action
 
@@ -32,12 +32,12 @@ class Step(NamedTuple):
     info: Info
 
 
-def begin(env: Environment, key: jax.Array, params: Params) -> Now:
+def begin(env: Environment, key: jax.Array, params: EnvParams) -> Now:
     observation, state = env.reset(key, params)
     return Now(state, observation, jnp.bool_(True))
 
 
-def one(env: Environment, policy: Policy, key: jax.Array, now: Now, params: Params) -> tuple[Now, Step]:
+def one(env: Environment, policy: Policy, key: jax.Array, now: Now, params: EnvParams) -> tuple[Now, Step]:
     key_act, key_step = jax.random.split(key)
     action = policy(key_act, now.state, now.observation)
     observation, state, reward, terminated, truncated, info = env.step(key_step, now.state, action, params)
@@ -45,7 +45,7 @@ def one(env: Environment, policy: Policy, key: jax.Array, now: Now, params: Para
     return Now(state, observation, terminated | truncated), step
 
 
-def play(env: Environment, policy: Policy, key: jax.Array, now: Now, params: Params, steps: int) -> tuple[Now, Step]:
+def play(env: Environment, policy: Policy, key: jax.Array, now: Now, params: EnvParams, steps: int) -> tuple[Now, Step]:
     """Transition of one environment, stacked in time. `jax.vmap` over key and now for a batch."""
 
     def body(now: Now, t: jax.Array) -> tuple[Now, Step]:

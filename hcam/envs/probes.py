@@ -1,6 +1,6 @@
 """Probes: small tasks whose answers are known, to find out in seconds which part of an agent or learner is broken.
 
-An observation is one-hot, or zeros. The axis letters: L is a level, I an item of those that were drawn.
+An observation is one-hot, or zeros. A level is one number: `blanks8` is 8. The axis letter I is an item of those drawn.
 """
 
 import re
@@ -10,19 +10,14 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from hcam.envs.environment import Environment, Info
+from hcam.envs.environment import Environment, Info, Moments
+from hcam.envs.levels import Level
 from hcam.envs.spaces import Box, Discrete
 
 
-class Levels(NamedTuple):
-    """L levels, of which every episode draws one: `blanks8` is the number 8."""
-
-    number_l: jax.Array  # int32
-
-
 class State(NamedTuple):
-    number: jax.Array  # int32, the level's
-    level: jax.Array  # int32, which of the levels this is
+    number: jax.Array  # int32, the level itself
+    level: jax.Array  # int32, its number in the mixture
     item_i: jax.Array  # int32, the symbols of this episode
     asked: jax.Array  # int32, which of them is the answer
     time: jax.Array  # int32, steps since the episode began
@@ -61,21 +56,30 @@ class Probe(Environment):
     def right(self, state: State, action: jax.Array) -> jax.Array:
         return action == state.item_i[state.asked]
 
-    def best(self, params: Levels | None = None) -> float:
-        """Expected return per episode, not discounted, of the best policy."""
+    def best(self, level: str = "") -> float:
+        """Expected return per episode, not discounted, of the best policy; without a name, of the first level."""
         return 1.0
 
-    def blind(self, params: Levels | None = None) -> float:
+    def blind(self, level: str = "") -> float:
         """The same for the best policy without memory, which knows what is on show and nothing else."""
-        return 1 / self.symbols if self.needs_memory else self.best(params)
+        return self.guess(level) if self.needs_memory else self.best(level)
 
-    def chance(self, params: Levels | None = None) -> float:
+    def guess(self, level: str = "") -> float:
         """The same for uniformly random actions."""
         return 1 / self.symbols
 
+    def chance(self, level: str) -> float | None:
+        return self.guess(level)
+
+    def max_steps_in_episode(self, level: str) -> int:
+        return self._number(level) + self.extra
+
     def expert(self, state: State) -> jax.Array:
-        """The action of one who knows the answer."""
         return state.item_i[state.asked]
+
+    def label(self, state: State) -> jax.Array:
+        """Only the last step counts."""
+        return jnp.where(self._is_last(state), self.expert(state), -1)
 
     def value(self, state: State, discount: float) -> jax.Array:
         """What an expert can expect from here on."""
@@ -94,30 +98,37 @@ class Probe(Environment):
     def levels(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(f"{self.word}{min(n, self.sizes.largest)}" for n in self.typical))
 
-    def params(self, *levels: str) -> Levels:
-        """One level, or several of which each episode draws one; without any, the first of `levels`."""
-        return Levels(jnp.array([self._number(level) for level in levels or self.levels[:1]] or [1], jnp.int32))
+    @property
+    def default_levels(self) -> tuple[str, ...]:
+        return self.levels[:1]
 
-    def start(self, key: jax.Array, params: Levels) -> State:
-        key_level, key_items, key_asked = jax.random.split(key, 3)
-        level = jax.random.randint(key_level, (), 0, params.number_l.size)
-        number = params.number_l[level]
+    def level(self, name: str) -> jax.Array:
+        return jnp.asarray(self._number(name), jnp.int32)
+
+    def start(self, key: jax.Array, level: Level) -> State:
+        _, key_items, key_asked = jax.random.split(key, 3)  # the first once drew the level: seeds keep their episodes
+        number: jax.Array = level if self.word else jnp.int32(1)
         item_i = jax.random.randint(key_items, (self.sizes.items,), 0, self.symbols)
         asked = jax.random.randint(key_asked, (), 0, jnp.clip(number, 1, self.sizes.items))
-        return State(number, level, item_i, asked, jnp.int32(0))
+        return State(number, jnp.int32(0), item_i, asked, jnp.int32(0))
 
     def advance(
-        self, key: jax.Array, state: State, action: jax.Array, params: Levels
+        self, key: jax.Array, state: State, action: jax.Array, level: Level
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, Info]:
-        last = state.time == state.number + self.extra - 1
+        last = self._is_last(state)
         success = last & self.right(state, action)
-        info = {"level": state.level, "success": success}
-        return state._replace(time=state.time + 1), success.astype(jnp.float32), last, jnp.bool_(False), info
+        reward = success.astype(jnp.float32)
+        return state._replace(time=state.time + 1), reward, last, jnp.bool_(False), {"success": success}
 
-    def observe(self, state: State, params: Levels) -> jax.Array:
+    def _is_last(self, state: State) -> jax.Array:
+        return state.time == state.number + self.extra - 1
+
+    def observe(self, state: State, level: Level) -> jax.Array:
         return jax.nn.one_hot(self.shown(state), self.sizes.width, dtype=jnp.float32)
 
     def _number(self, level: str) -> int:
+        if not level:
+            return self._number(self.levels[0]) if self.word else 1
         _, _, smallest, largest = self.sizes
         found = re.fullmatch(rf"{self.word}(0|[1-9]\d{{0,7}})", level) if self.word else None
         if found and smallest <= int(found[1]) <= largest:
@@ -138,13 +149,13 @@ class Constant(Probe):
     def shown(self, state: State) -> jax.Array:
         return jnp.asarray(0, jnp.int32)
 
-    def start(self, key: jax.Array, params: Levels) -> State:
-        return super().start(key, params)._replace(item_i=jnp.zeros(1, jnp.int32))
+    def start(self, key: jax.Array, level: Level) -> State:
+        return super().start(key, level)._replace(item_i=jnp.zeros(1, jnp.int32))
 
     def right(self, state: State, action: jax.Array) -> jax.Array:
         return jnp.asarray(True)
 
-    def chance(self, params: Levels | None = None) -> float:
+    def guess(self, level: str = "") -> float:
         return 1.0
 
 
@@ -184,17 +195,20 @@ class Timeout(Probe):
     typical: ClassVar[tuple[int, ...]] = (8, 2, 32)
 
     def advance(
-        self, key: jax.Array, state: State, action: jax.Array, params: Levels
+        self, key: jax.Array, state: State, action: jax.Array, level: Level
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, Info]:
         state = state._replace(time=state.time + 1)
-        info = {"level": state.level, "success": jnp.bool_(False)}  # there is nothing to succeed in
+        info = {"success": jnp.bool_(False)}  # there is nothing to succeed in
         return state, state.item_i[0].astype(jnp.float32), jnp.bool_(False), state.time >= state.number, info
 
-    def best(self, params: Levels | None = None) -> float:
-        return float((self.params() if params is None else params).number_l.mean()) / 2
+    def best(self, level: str = "") -> float:
+        return self._number(level) / 2
 
-    def chance(self, params: Levels | None = None) -> float:
-        return self.best(params)
+    def guess(self, level: str = "") -> float:
+        return self.best(level)
+
+    def chance(self, level: str) -> None:
+        return None
 
     def value(self, state: State, discount: float) -> jax.Array:
         return state.item_i[0].astype(jnp.float32) / (1 - discount)
@@ -215,6 +229,9 @@ class FirstSymbol(Probe):
 
     def shown(self, state: State) -> jax.Array:
         return jnp.where(state.time == 0, state.item_i[0], jnp.where(state.time > state.number, self.symbols, -1))
+
+    def moments(self, state: State) -> Moments:
+        return Moments(jnp.int32(0), jnp.int32(1), state.number + 1)
 
 
 @dataclass(frozen=True)
@@ -238,6 +255,9 @@ class KthItem(Probe):
     def shown(self, state: State) -> jax.Array:
         item = state.item_i[jnp.minimum(state.time, self.longest - 1)]
         return jnp.where(state.time < state.number, item, self.symbols + state.asked)
+
+    def moments(self, state: State) -> Moments:
+        return Moments(state.asked, state.asked + 1, state.number)
 
 
 PROBES: dict[str, type[Probe]] = {

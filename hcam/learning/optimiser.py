@@ -19,7 +19,7 @@ class OptimiserConfig:
     epsilon: float = 1e-8
 
     def __post_init__(self) -> None:
-        checks.choice(("constant", "linear", "cosine"), schedule=self.schedule)
+        checks.typed(self)
         for name in ("learning_rate", "clip", "warmup", "epsilon"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")

@@ -37,6 +37,7 @@ from .trxl import Local, TrXL
 from .types import Memory, Recall
 
 CONFIGS: dict[str, type] = {"hcam": HCAM, "trxl": TrXL, "lstm": LSTM, "none": Local}
+MEMORIES = CONFIGS
 _BUILDERS: dict[type, Callable[[Any], Memory]] = {
     HCAM: hcam.build,
     TrXL: trxl.build,
@@ -60,8 +61,11 @@ __all__ = [
 ]
 
 
-def make(config: HCAM | TrXL | LSTM | Local) -> Memory:
+def make(config: HCAM | TrXL | LSTM | Local, *, dtype: str = "float32") -> Memory:
     """The memory that a configuration describes."""
+    import dataclasses
+
+    config = dataclasses.replace(config, dtype=dtype)
     if type(config) not in _BUILDERS:
         names = ", ".join(kind.__name__ for kind in _BUILDERS)
         raise TypeError(f"make takes a configuration ({names}), but got {config!r}.")

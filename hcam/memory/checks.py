@@ -1,5 +1,9 @@
 """Bad input, answered in one sentence before anything is traced."""
 
+import math
+import numbers
+import types
+import typing
 from typing import Any
 
 import jax
@@ -93,3 +97,39 @@ def same_structure(what: str, value: Any, expected: Any, config: Any, *, dtypes:
             raise ValueError(
                 f"this {what} was not built for {config}: at {what}{path} that takes {show[0]}, but there is {show[1]}."
             )
+
+
+def typed(config: Any) -> None:
+    """Every field of a dataclass has the type that it is annotated with; numbers are finite."""
+    for name, hint in typing.get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if not _has_type(hint, value):
+            raise ValueError(f"{name} must be {_spelled(hint)}, but is {value!r}.")
+
+
+def _has_type(hint: Any, value: Any) -> bool:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return any(value == choice and type(value) is type(choice) for choice in inner)
+    if origin in (typing.Union, types.UnionType):
+        return any(_has_type(part, value) for part in inner)
+    if origin is tuple and inner[1:] == (...,):
+        return isinstance(value, tuple) and all(_has_type(inner[0], part) for part in value)
+    if hint is int:
+        return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if hint is float:
+        return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    kind = origin or hint
+    return kind is typing.Any or not isinstance(kind, type) or isinstance(value, kind)
+
+
+def _spelled(hint: Any) -> str:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return f"one of {', '.join(map(repr, inner))}"
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(_spelled, inner))
+    if origin is tuple:
+        return f"a tuple, each of it {_spelled(inner[0])}"
+    words = {int: "a whole number", float: "a finite number", bool: "True or False", str: "a text", type(None): "None"}
+    return words.get(hint, f"a {getattr(origin or hint, '__name__', hint)}")

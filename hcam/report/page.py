@@ -1,47 +1,43 @@
-"""The page of Ballet's results: text and pictures from the run folders alone."""
+"""The page of results: a chapter per task, text and pictures from the run folders alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from hcam.envs.choreography import PAPER_LEVELS, parse
-from hcam.experiments import BALLET
+from hcam.config import TaskConfig
+from hcam.envs.environment import Environment
+from hcam.recipes import Recipe, Section, flags
 from hcam.report import panels
+from hcam.report.markdown import code, escape, row
 from hcam.report.results import Attempt, Outcome, collect, mean, score, shares, strangers
 from hcam.report.runs import Run, short
 from hcam.runs.progress import finite
 
 PAGE = "results.md"
 
-HEAD = """# Results: Ballet
+HEAD = """# Results
 
-Made by `hcam report ballet` from the run folders in `{root}` and from nothing else. No number of ours is typed
-by hand, and what was not run says so. The paper's numbers stand in `hcam/experiments.py`, which says where it has them.
+Made by `{command}` from run folders and from nothing else. No number of ours is typed by hand, and what was not run
+says so. The paper's numbers stand in `hcam/recipes/`, which says where it has them.
 
-**{state}**
+* Ours is success in % of evaluation episodes, played greedily after the last step of training. In round brackets: the
+  95 % interval of one run. Where an experiment has several seeds: the mean over seeds, in square brackets the lowest
+  and the highest seed, and each seed below.
+* A single seed says little about how certain a result is; it is called so. Minutes and steps/s are those of the run,
+  which may have shared its card with another one.
 """
 
-READ = """## How to read it
+CHAPTER = """## {title}
 
-* Ours is success in % of {episodes}evaluation episodes, played greedily after the last step of training. In round
-  brackets: the 95 % interval of one run. Where an experiment has several seeds: the mean over seeds, in square brackets
-  the lowest and the highest seed, and each seed below.
-* The paper's is mean ± standard deviation over 3 runs, each the average over evaluations in the last 1 % of training
-  (appendix "Detailed results"). "no number": the paper has a curve at most. Its runs were long: in a later sweep,
-  stopped at 1.5 billion steps, the best HCAM agents were at 80 to 90 % on the hardest levels and the best TransformerXL
-  agents at 25 to 35 % with 8 dances and delay 48 (appendix "Results are robust to reviewer-suggested hyperparameter
-  sweeps").
-* The settings are those of `--preset fast`: the paper's task and agent, narrower, with a recipe for one GPU
-  (`hcam/presets.py`), the same for every memory: also a curriculum, by which each plays most what it is least sure of
-  (`docs/training.md`). Evaluations play every level equally often. A single seed says little about how sure a result
-  is; it is called so. Minutes and steps/s are those of the run, which may have shared its card with another one.
-"""
+**{state}** Run folders: `{root}`; {episodes}evaluation episodes.
 
-REPRODUCE = """## Make one yourself
+{reading}"""
+
+REPRODUCE = """### Make one yourself
 
 ```
-hcam reproduce ballet                      # the experiments, and which are done
-hcam reproduce ballet hcam-k1 --seed 0     # runs one; if it was stopped, goes on
-hcam report ballet                         # writes this page
+hcam reproduce {task}                      # the experiments, and which are done
+hcam reproduce {task} {name} --seed 0      # runs one; if it was stopped, continues it
+hcam report {task}                         # writes this page
 ```
 
 The same as plain commands:
@@ -51,12 +47,6 @@ The same as plain commands:
 ```
 """
 
-VARIANTS = """## Variants
-
-Each differs from HCAM or TransformerXL above in what its name says. The paper prints no numbers for them. Most of its
-own were run with a longer local attention window than its main experiments (note in "Supplemental experiments").
-"""
-
 SHOWN = (
     "Success of training episodes over agent steps, a panel per level. Bold: mean over seeds; thin: each seed. "
     "On grey: circles are greedy evaluations after training with their 95 % "
@@ -64,53 +54,45 @@ SHOWN = (
 )
 
 
-def write(root: Path, out: Path) -> list[Path]:
-    """Writes the page and its pictures; gives their paths."""
-    outcomes = collect(root, BALLET)
+def write(recipes: Sequence[Recipe], roots: Mapping[str, Path], out: Path) -> list[Path]:
+    """Writes the page and its pictures; returns their paths."""
     (out / "images").mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, shown in pictures(outcomes).items():
-        panels.draw(shown, shown[-1].experiment.levels, out / name)
-        written.append(out / name)
-    (out / PAGE).write_text(page(root, outcomes), encoding="utf-8")
-    return [out / PAGE, *written]
+    command = f"hcam report {' '.join(recipe.task for recipe in recipes)}"
+    texts, written = [HEAD.format(command=command)], [out / PAGE]
+    for recipe in recipes:
+        text, pictures = chapter(recipe, roots[recipe.task], out)
+        texts.append(text)
+        written += pictures
+    (out / PAGE).write_text("\n".join(texts), encoding="utf-8")
+    return written
 
 
-def pictures(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
-    """Which experiments each picture shows; none that would be empty. Variants stand beside what they vary."""
-    memory, held_out, variants = (_group(outcomes, group) for group in ("memory", "held out", "variant"))
-    plan = {"memories": memory, "246": held_out, "variants": variants}
-    kept = {name: shown for name, shown in plan.items() if any(outcome.runs for outcome in shown)}
-    kept |= {"variants": [*memory[:2], *variants]} if "variants" in kept else {}
-    return {f"images/ballet-{name}.png": shown for name, shown in kept.items()}
-
-
-def _group(outcomes: Sequence[Outcome], group: str) -> list[Outcome]:
-    return [outcome for outcome in outcomes if outcome.experiment.group == group]
-
-
-def page(root: Path, outcomes: Sequence[Outcome]) -> str:
-    drawn = pictures(outcomes)
-    memory, held_out, variants = (_group(outcomes, group) for group in ("memory", "held out", "variant"))
-    parts = [
-        HEAD.format(root=_shown(root), state=state(outcomes)),
-        READ.format(episodes=_episodes(outcomes)),
-        "## The memories\n\nAll learn the same mixture of six levels: 2, 4 or 8 dances, 16 or 48 frames of delay.\n",
-        table(memory, PAPER_LEVELS),
-        said(memory),
-        _picture(drawn, "images/ballet-memories.png", "8_delay48"),
-        "## Trained on up to 6 dances, asked about 8\n",
-        table(held_out, held_out[0].experiment.levels),
-        said(held_out),
-        _picture(drawn, "images/ballet-246.png", "8_delay48"),
-        VARIANTS,
-        table(variants, PAPER_LEVELS, beside=memory[:2]),
-        said(variants),
-        _picture(drawn, "images/ballet-variants.png", "8_delay48"),
-        runs_table(root, outcomes),
-        REPRODUCE.format(commands="\n".join(commands(root, outcomes))),
-    ]
-    return "\n".join(part for part in parts if part)
+def chapter(recipe: Recipe, root: Path, out: Path) -> tuple[str, list[Path]]:
+    """One task's part of the page, and its pictures, drawn."""
+    outcomes, env = collect(root, recipe), TaskConfig(task=recipe.task).make()
+    every = list(outcomes.values())
+    head = CHAPTER.format(
+        title=recipe.task.capitalize(),
+        state=state(every),
+        root=_shown(root),
+        episodes=_episodes(recipe, every),
+        reading=recipe.reading,
+    )
+    parts, pictures = [head], []
+    for section in recipe.sections:
+        name = f"images/{recipe.task}-{section.figure}.png"
+        shown = [outcomes[name] for name in (*section.beside, *section.experiments)]
+        drawn = any(outcomes[name].runs for name in section.experiments)
+        if drawn:
+            panels.draw(shown, env, section, out / name)
+            pictures.append(out / name)
+        parts += [f"### {section.title}\n", f"{section.text}\n" if section.text else ""]
+        parts += [table(outcomes, env, section), quotes([outcomes[name] for name in section.experiments])]
+        parts += [_picture(shown, env, section, name)] if drawn else []
+    typed = "\n".join(commands(recipe, root, every))
+    parts += [runs_table(root, every)]
+    parts += [REPRODUCE.format(task=recipe.task, name=recipe.experiments[-1].name, commands=typed)]
+    return "\n".join(part for part in parts if part), pictures
 
 
 def _shown(path: Path) -> str:
@@ -130,40 +112,35 @@ def state(outcomes: Sequence[Outcome]) -> str:
     return f"{count['done']} of {len(attempts)} runs done{unfinished}" + (f", {rest} not run." if rest else ".")
 
 
-def _episodes(outcomes: Sequence[Outcome]) -> str:
-    parts = [score(run, level) for o in outcomes for run in o.runs for level in o.experiment.levels]
+def _episodes(recipe: Recipe, outcomes: Sequence[Outcome]) -> str:
+    parts = [score(run, level) for o in outcomes for run in o.runs for level in recipe.levels(o.experiment)]
     found = sorted({int(part["episodes"]) for part in parts if part and finite(part.get("episodes"))})
     return " or ".join(map(str, found)) + " " * bool(found)
 
 
-def table(outcomes: Sequence[Outcome], levels: Sequence[str], beside: Sequence[Outcome] = ()) -> str:
-    """A row for our runs, one for each seed if there are several, one for the paper's numbers.
-
-    What is `beside` stands in a table above already: one row is enough.
-    """
-    names = [_heading(outcomes, level) for level in levels]
-    lines = [_row("", *names), _row(*["---"] * (1 + len(names)))]
-    lines += [_row(f"{o.experiment.title}, as above", *(cell(o, level) for level in levels)) for o in beside]
-    for outcome in outcomes:
+def table(outcomes: Mapping[str, Outcome], env: Environment, section: Section) -> str:
+    """A row for our runs, one for each seed if there are several, one for the paper's numbers."""
+    rows, levels = [outcomes[name] for name in section.experiments], section.levels
+    headings = [_heading(rows, env, level) for level in levels]
+    lines = [row("", *headings), row(*["---"] * (1 + len(headings)))]
+    for name in section.beside:  # in a table above already: one row is enough
+        lines += [row(f"{outcomes[name].experiment.title}, as above", *(cell(outcomes[name], lv) for lv in levels))]
+    for outcome in rows:
         experiment, runs = outcome.experiment, outcome.runs
-        lines += [_row(_about(outcome), *(cell(outcome, level) for level in levels))]
+        lines += [row(_about(outcome), *(cell(outcome, level) for level in levels))]
         for attempt in outcome.attempts if len(runs) > 1 else ():
             if attempt.run:
-                lines += [_row(f"seed {attempt.seed}", *(_alone(attempt.run, level) for level in levels))]
+                lines += [row(f"seed {attempt.seed}", *(_alone(attempt.run, level) for level in levels))]
         if experiment.paper:
-            reported = [experiment.paper.get(level, "no number") for level in levels]
-            lines += [_row("the paper", *map(str, reported))]
-    lines += [_row("chance", *(f"{100 / parse(level).dancers:.4g}" for level in levels))]
+            lines += [row("the paper", *(str(experiment.paper.get(level, "no number")) for level in levels))]
+    chances = [env.chance(level) for level in levels]
+    lines += [row("chance", *("" if chance is None else f"{100 * chance:.4g}" for chance in chances))]
     return "\n".join(lines) + "\n"
 
 
-def _row(*cells: str) -> str:
-    return f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
-
-
-def _heading(outcomes: Sequence[Outcome], level: str) -> str:
+def _heading(outcomes: Sequence[Outcome], env: Environment, level: str) -> str:
     unseen = all(level in outcome.experiment.evaluate for outcome in outcomes)
-    return panels.called(level).replace(", ", "<br>") + "<br>never trained on" * unseen
+    return env.title(level).replace(", ", "<br>") + "<br>never trained on" * unseen
 
 
 def _about(outcome: Outcome) -> str:
@@ -215,54 +192,55 @@ def _interval(run: Run, level: str) -> str:
     return "" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})"
 
 
-def said(outcomes: Sequence[Outcome]) -> str:
-    told = [outcome.experiment for outcome in outcomes if outcome.experiment.said]
-    lines = [f"* **{experiment.title}**. {experiment.said}" for experiment in told]
-    return "The paper says:\n\n" + "\n".join(lines) + "\n"
+def quotes(outcomes: Sequence[Outcome]) -> str:
+    quoted = [outcome.experiment for outcome in outcomes if outcome.experiment.quote]
+    lines = [f"* **{experiment.title}**. {experiment.quote}" for experiment in quoted]
+    return "The paper says:\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
-def _picture(drawn: dict[str, list[Outcome]], name: str, level: str) -> str:
+def _picture(outcomes: Sequence[Outcome], env: Environment, section: Section, name: str) -> str:
     """The picture, what it shows, and how its hardest level ended."""
-    if name not in drawn:
-        return ""
-    ends = [(o.experiment.title, share) for o in drawn[name] if (share := mean(o.runs, level)) is not None]
-    told = "; ".join(f"{title} {100 * share:.1f} %" for title, share in ends) or "none"
-    chance = f"{100 / parse(level).dancers:.4g} %"
-    told = f"Evaluated with {panels.called(level)}: {told}. Chance is {chance}."
-    return f"![learning curves]({name})\n\n{SHOWN} {told}\n"
+    level = section.hardest
+    ends = [(o.experiment.title, share) for o in outcomes if (share := mean(o.runs, level)) is not None]
+    shares_text = "; ".join(f"{title} {100 * share:.1f} %" for title, share in ends) or "none"
+    chance = env.chance(level) if level else None
+    text = f" Evaluated with {env.title(level)}: {shares_text}." if level else ""
+    text += "" if chance is None else f" Chance is {100 * chance:.4g} %."
+    return f"![learning curves]({name})\n\n{SHOWN}{text}\n"
 
 
 def runs_table(root: Path, outcomes: Sequence[Outcome]) -> str:
     """Where every number comes from."""
     head = ("run folder", "state", "steps", "minutes", "steps/s", "device", "hcam", "commit", "also set")
-    lines = ["## The runs\n", _row(*head), _row(*["---"] * len(head))]
-    lines += [_row(f"`{_shown(root)}/{a.folder.name}`", *_facts(a)) for o in outcomes for a in o.attempts]
+    lines = ["### The runs\n", row(*head), row(*["---"] * len(head))]
+    lines += [row(code(f"{_shown(root)}/{a.folder.name}"), *_facts(a)) for o in outcomes for a in o.attempts]
     if others := strangers(root, outcomes):
-        lines += ["", f"Not counted, since they belong to no experiment: {', '.join(f'`{name}`' for name in others)}."]
+        lines += ["", f"Not counted, since they belong to no experiment: {', '.join(code(name) for name in others)}."]
     return "\n".join(lines) + "\n"
 
 
 def _facts(attempt: Attempt) -> list[str]:
     if (run := attempt.run) is None:
-        return [f"{attempt}".replace("|", "/"), *[""] * 7]
+        return [escape(f"{attempt}"), *[""] * 7]
     made = run.made_by
-    commit = f"`{made['commit'][:10]}`" if made.get("commit") else "not known"
+    commit = code(str(made["commit"])[:10]) if made.get("commit") else "not known"
     return [
-        f"{attempt}",
+        escape(f"{attempt}"),
         short(run.steps),
         "?" if run.seconds is None else _minutes(run.seconds / 60),
         "?" if run.rate is None else f"{run.rate:,.0f}",
-        str(made.get("device", "not known")),
-        str(made.get("hcam", "not known")),
+        escape(str(made.get("device", "not known"))),
+        escape(str(made.get("hcam", "not known"))),
         commit + ", changed files" * bool(made.get("changed")),
-        f"`{' '.join(attempt.more)}`" if attempt.more else "",
+        code(" ".join(flags(attempt.more))) if attempt.more else "",
     ]
 
 
-def commands(root: Path, outcomes: Sequence[Outcome]) -> list[str]:
-    """For each experiment's first seed, with the options that its run was given."""
+def commands(recipe: Recipe, root: Path, outcomes: Sequence[Outcome]) -> list[str]:
+    """For each experiment's first seed, with the settings that its run was given."""
     lines = []
     for outcome in outcomes:
         first = outcome.attempts[0]
-        lines += outcome.experiment.commands(Path(_shown(root)) / first.folder.name, first.seed, first.more)
+        folder = Path(_shown(root)) / first.folder.name
+        lines += recipe.commands(outcome.experiment, folder, first.seed, first.more or {})
     return lines

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hcam.envs.choreography import parse
+from hcam.envs.environment import Environment
+from hcam.recipes import Section
 from hcam.report.curves import FAINT
 from hcam.report.results import Outcome, score
 from hcam.report.runs import merged, short, success, window
@@ -14,13 +15,8 @@ STYLES = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)))  # besides colours, for thos
 MARKS = ("greedy evaluation", "the paper's number", "chance")
 
 
-def called(level: str) -> str:
-    known = parse(level)
-    return f"{known.dancers} dances, delay {known.delay}"
-
-
-def draw(outcomes: Sequence[Outcome], levels: Sequence[str], out: Path) -> None:
-    """A row of panels per delay, a column per number of dances. Only experiments that have a run are drawn."""
+def draw(outcomes: Sequence[Outcome], env: Environment, section: Section, out: Path) -> None:
+    """A panel per level, in the section's order. Only experiments that have a run are drawn."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -28,16 +24,15 @@ def draw(outcomes: Sequence[Outcome], levels: Sequence[str], out: Path) -> None:
     import seaborn as sns
 
     drawn = [outcome for outcome in outcomes if outcome.runs]
-    ordered = sorted(levels, key=lambda level: (parse(level).delay, parse(level).dancers))
-    rows = len({parse(level).delay for level in levels})
-    columns = -(-len(levels) // rows)
+    levels, columns = section.levels, section.columns
+    rows = -(-len(levels) // columns)
     lines = {"grid.color": "0.9", "axes.edgecolor": "0.75", "axes.linewidth": 1}
     sns.set_theme(style="whitegrid", palette="colorblind", font_scale=0.9, rc=lines)
     figure, grid = plt.subplots(
         rows, columns, sharex=True, sharey=True, squeeze=False, figsize=(10, 2.75 * rows + 0.9), layout="constrained"
     )
-    for axes, level in zip(grid.flat, ordered, strict=False):
-        _draw_level(axes, drawn, level)
+    for axes, level in zip(grid.flat, levels, strict=False):
+        _draw_level(axes, drawn, env, level)
     for axes in grid.flat[len(levels) :]:
         axes.set_axis_off()
     handles, labels = grid.flat[0].get_legend_handles_labels()
@@ -54,7 +49,7 @@ def _marks(plt: Any) -> list[Any]:
     return [plt.Line2D([], [], color=FAINT, ms=6, **look) for look in looks]
 
 
-def _draw_level(axes: Any, outcomes: Sequence[Outcome], level: str) -> None:
+def _draw_level(axes: Any, outcomes: Sequence[Outcome], env: Environment, level: str) -> None:
     runs = [run for outcome in outcomes for run in outcome.runs]
     smooth, end = window(runs), float(max(run.steps for run in runs))
     gap = end * 0.22 / (len(outcomes) + 1)
@@ -67,9 +62,10 @@ def _draw_level(axes: Any, outcomes: Sequence[Outcome], level: str) -> None:
         axes.plot(steps, 100 * values, color=color, linestyle=style, linewidth=2, label=label(outcome))
         _draw_ends(axes, outcome, level, end + gap * (number + 1), gap / 2, color)
     axes.axvspan(end + gap / 3, end * 1.22, color="0.95", zorder=0, linewidth=0)  # beside the axis of steps
-    axes.axhline(100 / parse(level).dancers, color=FAINT, linestyle=":", linewidth=1.2, zorder=1)
+    if (chance := env.chance(level)) is not None:
+        axes.axhline(100 * chance, color=FAINT, linestyle=":", linewidth=1.2, zorder=1)
     trained = any(level in run.levels for run in runs)
-    axes.set_title(called(level) + ("" if trained else "\n(never trained on)"), fontsize=10)
+    axes.set_title(env.title(level) + ("" if trained else "\n(never trained on)"), fontsize=10)
     axes.set(ylim=(-2, 104), xlim=(0, end * 1.22))
     axes.set_yticks(range(0, 101, 25))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f} %")

@@ -1,23 +1,24 @@
 """How good is an agent: fixed seeds, one episode per environment, greedy and sampled, with 95 % intervals."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.learning import rollout
 from hcam.agent import Agent
-from hcam.envs.environment import Environment, Params
+from hcam.envs.environment import Environment
+from hcam.learning.rollout import reset_actor, rollout
 from hcam.memory import checks
-from hcam.memory.types import Array
-from hcam.memory.types import Params as Weights
-from hcam.learning.rollout import ActorState
+from hcam.types import ActorState, Array, EnvParams, Params
 
-EVAL_CHUNK = 64  # steps between two looks whether all episodes have ended
-MAX_STEPS = 1_000_000  # steps after which an episode is taken to have no end
+EVAL_CHUNK = 64  # steps between two checks whether all episodes have ended
+MAX_STEPS = 1_000_000  # after which an episode is taken to have no end
+
+OnProgress = Callable[[int, int], None]  # episodes done, episodes in all
 
 
 class Score(NamedTuple):
@@ -25,67 +26,71 @@ class Score(NamedTuple):
     success: float  # share of episodes
     low: float  # 95 % interval of it
     high: float
-    ret: float  # mean
+    episode_return: float  # mean
     length: float  # mean, in steps
 
 
-class Ended(NamedTuple):
+class FirstEpisodes(NamedTuple):
     """What is known of each environment's first episode."""
 
     done: Array
     success: Array
-    ret: Array
+    episode_return: Array
     length: Array
 
 
 def evaluate(
     agent: Agent,
     env: Environment,
-    weights: Weights,
     params: Params,
+    env_params: EnvParams,
     *,
     episodes: int,
     seed: int = 0,
     greedy: bool = True,
     at_once: int = 128,
-    tell: Any = lambda done, total: None,
+    on_progress: OnProgress = lambda done, total: None,
 ) -> Score:
-    """Every episode counts once, however long it is: an environment that has ended its own waits for the others."""
+    """Every episode counts once, however long it is: an environment whose episode has ended waits for the others."""
     checks.positive(episodes=episodes, at_once=at_once)
     at_once = min(at_once, episodes)
-    ended: list[Ended] = []
+    ended: list[FirstEpisodes] = []
     for start in range(0, episodes, at_once):
         count = min(at_once, episodes - start)
-        ended.append(
-            _first_episodes(
-                agent, env, weights, params, greedy, jax.random.fold_in(jax.random.key(seed), start), at_once, count
-            )
-        )
-        tell(start + count, episodes)
-    success, ret, length = (np.concatenate([getattr(part, name) for part in ended]) for name in Ended._fields[1:])
+        key = jax.random.fold_in(jax.random.key(seed), start)
+        ended.append(_first_episodes(agent, env, params, env_params, greedy, key, at_once, count))
+        on_progress(start + count, episodes)
+    names = FirstEpisodes._fields[1:]
+    success, episode_return, length = (np.concatenate([getattr(part, name) for part in ended]) for name in names)
     low, high = interval(int(success.sum()), episodes)
-    return Score(episodes, float(success.mean()), low, high, float(ret.mean()), float(length.mean()))
+    return Score(episodes, float(success.mean()), low, high, float(episode_return.mean()), float(length.mean()))
 
 
 def _first_episodes(
-    agent: Agent, env: Environment, weights: Weights, params: Params, greedy: bool, key: Array, at_once: int, count: int
-) -> Ended:
-    key_begin, key_play = jax.random.split(key)
-    actors_b = _begin(agent, env, at_once, key_begin, params)
-    none = jnp.zeros(at_once)
-    ended = Ended(none.astype(bool), none.astype(bool), none, none.astype(jnp.int32))
-    for stretch in range(MAX_STEPS // EVAL_CHUNK):
-        actors_b, ended = _play(
-            agent, env, greedy, weights, params, jax.random.fold_in(key_play, stretch), actors_b, ended
-        )
+    agent: Agent,
+    env: Environment,
+    params: Params,
+    env_params: EnvParams,
+    greedy: bool,
+    key: Array,
+    at_once: int,
+    count: int,
+) -> FirstEpisodes:
+    key_reset, key_play = jax.random.split(key)
+    actors_b = _reset(agent, env, at_once, key_reset, env_params)
+    no_b, zero_b = jnp.zeros(at_once, bool), jnp.zeros(at_once, jnp.float32)
+    ended = FirstEpisodes(no_b, no_b, zero_b, jnp.zeros(at_once, jnp.int32))
+    for chunk in range(MAX_STEPS // EVAL_CHUNK):
+        key_chunk = jax.random.fold_in(key_play, chunk)
+        actors_b, ended = _play(agent, env, greedy, params, env_params, key_chunk, actors_b, ended)
         if ended.done[:count].all():
-            return Ended(*(leaf[:count] for leaf in jax.device_get(ended)))
+            return FirstEpisodes(*(leaf[:count] for leaf in jax.device_get(ended)))
     raise ValueError(f"an episode has not ended after {MAX_STEPS:,} steps: this environment needs a time limit.")
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _begin(agent: Agent, env: Environment, at_once: int, key: Array, params: Params) -> ActorState:
-    return jax.vmap(lambda key: rollout.begin(agent, env, key, params))(jax.random.split(key, at_once))
+def _reset(agent: Agent, env: Environment, at_once: int, key: Array, env_params: EnvParams) -> ActorState:
+    return jax.vmap(lambda key: reset_actor(agent, env, key, env_params))(jax.random.split(key, at_once))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=6)
@@ -93,59 +98,64 @@ def _play(
     agent: Agent,
     env: Environment,
     greedy: bool,
-    weights: Weights,
     params: Params,
+    env_params: EnvParams,
     key: Array,
     actors_b: ActorState,
-    ended: Ended,
-) -> tuple[ActorState, Ended]:
-    ready = agent.prepare(weights)
-    actors_b, transitions_tb = rollout.rollout(agent, env, ready, params, key, actors_b, EVAL_CHUNK, greedy=greedy)
-    episode = transitions_tb.episode
-    now = jnp.argmax(episode.done, axis=0)[None]  # the first end of this stretch
-    fresh = ~ended.done & episode.done.any(axis=0)
+    ended: FirstEpisodes,
+) -> tuple[ActorState, FirstEpisodes]:
+    prepared = agent.prepare(params)
+    actors_b, transitions_ntb = rollout(agent, env, prepared, env_params, key, actors_b, EVAL_CHUNK, greedy=greedy)
+    end_tb = jax.tree.map(lambda leaf_ntb: leaf_ntb[0], transitions_ntb.end)
+    first_end = jnp.argmax(end_tb.done, axis=0)[None]
+    new_b = ~ended.done & end_tb.done.any(axis=0)
 
-    def note(old_b: Array, new_tb: Array) -> Array:
-        return jnp.where(fresh, jnp.take_along_axis(new_tb, now, axis=0)[0], old_b)
+    def take(old_b: Array, new_tb: Array) -> Array:
+        return jnp.where(new_b, jnp.take_along_axis(new_tb, first_end, axis=0)[0], old_b)
 
-    noted = map(note, ended[1:], (episode.success, episode.ret, episode.length))
-    return actors_b, Ended(ended.done | fresh, *noted)
+    taken = map(take, ended[1:], (end_tb.success, end_tb.episode_return, end_tb.length))
+    return actors_b, FirstEpisodes(ended.done | new_b, *taken)
 
 
 def evaluate_all(
     agent: Agent,
     env: Environment,
-    weights_s: Weights,
-    params: dict[str, Params],
+    params_s: Params,
+    levels: Mapping[str, EnvParams],
     episodes: int,
     *,
     seed: int = 0,
-    tell: Any = lambda done, total: None,
+    on_progress: OnProgress = lambda done, total: None,
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """What stands in eval.json: by way of acting and by level. Several seeds share the episodes among them."""
-    seeds = len(jax.tree.leaves(weights_s)[0])
+    """The content of eval.json: by way of acting and by level. Several seeds share the episodes among them."""
+    seeds = len(jax.tree.leaves(params_s)[0])
     share = -(-episodes // seeds)
-    total, before = 2 * len(params) * seeds * share, 0
+    total, before = 2 * len(levels) * seeds * share, 0
     results: dict[str, dict[str, dict[str, float]]] = {"greedy": {}, "sampled": {}}
     for way in results:
-        for level, level_params in params.items():
+        for level, env_params in levels.items():
             scores = []
             for s in range(seeds):
-                weights = jax.tree.map(lambda leaf, s=s: leaf[s], weights_s)
-                play = partial(evaluate, agent, env, weights, level_params, seed=seed + s, greedy=way == "greedy")
-                scores.append(play(episodes=share, tell=lambda done, _, before=before: tell(before + done, total)))
+                params = jax.tree.map(lambda leaf, s=s: leaf[s], params_s)
+                play = partial(evaluate, agent, env, params, env_params, seed=seed + s, greedy=way == "greedy")
+                scores.append(play(episodes=share, on_progress=_shifted(on_progress, before, total)))
                 before += share
             results[way][level] = _joined(scores)
     return results
 
 
+def _shifted(on_progress: OnProgress, before: int, total: int) -> OnProgress:
+    return lambda done, _: on_progress(before + done, total)
+
+
 def _joined(scores: list[Score]) -> dict[str, float]:
     count = sum(score.episodes for score in scores)
-    success, ret, length = (
-        sum(getattr(score, name) * score.episodes for score in scores) / count for name in ("success", "ret", "length")
+    success, episode_return, length = (
+        sum(getattr(score, name) * score.episodes for score in scores) / count
+        for name in ("success", "episode_return", "length")
     )
     low, high = interval(round(success * count), count)
-    return {"episodes": count, "success": success, "low": low, "high": high, "return": ret, "length": length}
+    return {"episodes": count, "success": success, "low": low, "high": high, "return": episode_return, "length": length}
 
 
 def interval(successes: int, episodes: int) -> tuple[float, float]:

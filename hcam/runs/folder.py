@@ -19,6 +19,7 @@ from typing import Any, Self
 import jax
 
 import hcam
+from hcam.runs import migrate
 from hcam.runs.checkpoint import as_json, clean, explained, write_file
 
 try:
@@ -41,7 +42,7 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any]) -> Self:
         """A new run folder; `config` is plain JSON and stands in config.json together with what the run was made by."""
-        content = as_json({"config": dict(config), "made_by": made_by()})
+        content = as_json({"format": migrate.FORMAT, "config": dict(config), "made_by": made_by()})
         with explained(f"the run folder {path} cannot be made"):
             path.mkdir(parents=True, exist_ok=True)
             lock = _lock(path)
@@ -76,7 +77,8 @@ class RunFolder:
             return
         made = json.loads((self.path / CONFIG).read_bytes())["made_by"]
         with explained(f"{self.path / CONFIG} cannot be written"):
-            write_file(self.path / CONFIG, as_json({"config": dict(config), "made_by": made}))
+            content = {"format": migrate.FORMAT, "config": dict(config), "made_by": made}
+            write_file(self.path / CONFIG, as_json(content))
         self.config = read_config(self.path)
 
     @property
@@ -154,14 +156,15 @@ def read_config(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise FileNotFoundError(f"there is no run folder {path}.")
     try:
-        config = json.loads((path / CONFIG).read_bytes())["config"]
+        content = json.loads((path / CONFIG).read_bytes())
+        config = content["config"]
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is no run folder: it has no {CONFIG}.") from None
     except (ValueError, TypeError, KeyError):
         raise ValueError(f"{path / CONFIG} is damaged: bring it back from a copy or begin a new run.") from None
     if not isinstance(config, dict):
         raise ValueError(f"{path / CONFIG} is damaged: bring it back from a copy or begin a new run.")
-    return config
+    return migrate.config(config) if content.get("format", 1) == 1 else config
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -176,7 +179,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     for number, row in enumerate(rows, start=1):
         if row is None:
             raise ValueError(f"{file} is damaged: line {number} is not a JSON object, delete it.")
-    return [row for row in rows if row is not None]
+    return [migrate.row(row) for row in rows if row is not None]
 
 
 def write_eval(path: Path, results: Mapping[str, Any]) -> None:

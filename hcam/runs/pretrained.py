@@ -16,12 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from hcam import agent, config
-from hcam.runs import checkpoint
 from hcam.agent import Agent
 from hcam.config import Config
 from hcam.envs.environment import Environment
-from hcam.runs.folder import CONFIG, EVAL, METRICS
 from hcam.memory.types import Params
+from hcam.runs import checkpoint
+from hcam.runs.folder import CONFIG, EVAL, METRICS
 
 AGENTS = Path(__file__).parents[1] / "pretrained_agents"  # those that come with the package
 PREFIX = "pretrained:"
@@ -36,7 +36,8 @@ class Trained(NamedTuple):
     agent: Agent
     env: Environment
     params_s: Params  # all that acting needs, in float32; the axis of seeds trained at once is first
-    about: dict[str, Any]  # when it was saved: `steps` and more
+    metadata: dict[str, Any]  # when it was saved: `steps` and more
+    folder: Path | None = None
 
     @property
     def params(self) -> Params:
@@ -50,7 +51,13 @@ class Trained(NamedTuple):
         return _each(lambda leaf_s: leaf_s[seed], self.params_s)
 
 
-def load(source: str | Path, *, best: bool = False) -> Trained:
+def load(
+    source: str | Path,
+    *,
+    best: bool = False,
+    env: Environment | None = None,
+    on_skip: Callable[[str], None] = lambda line: None,
+) -> Trained:
     """From `pretrained:NAME`, an exported folder or a run folder; of a run the last checkpoint, or the `best` one."""
     path = find(str(source)) if str(source).startswith(PREFIX) else Path(source)
     settings = config.read(path)
@@ -60,11 +67,11 @@ def load(source: str | Path, *, best: bool = False) -> Trained:
             raise ValueError(f"{source} is an exported agent and has no other checkpoint: leave out best.")
         # Trained elsewhere: bfloat16, which an accelerator is fast at, is slow on most CPUs.
         settings = replace(settings, agent=replace(settings.agent, dtype="auto").here())
-    env = settings.task.make()
+    env = settings.task.make() if env is None else env
     trained = agent.make(settings.agent, env)
     like = jax.eval_shape(trained.init_params, jax.random.key(0))
     params_s, about = _exported(path, like) if exported else _checkpoint(path, like, settings.run.seeds, best)
-    return Trained(settings, trained, env, _acting(params_s), about)
+    return Trained(settings, trained, env, _acting(params_s), about, path)
 
 
 def _exported(path: Path, like: Params) -> tuple[Params, dict[str, Any]]:
@@ -127,7 +134,7 @@ def export(run: Path, out: Path, *, best: bool = False, seed: int = 0) -> Path:
     unfinished = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     with checkpoint.explained(f"the agent {out} cannot be written"):
         try:
-            checkpoint.save_as(unfinished, NAME, kept, trained.about | {"seed": seed})
+            checkpoint.save_as(unfinished, NAME, kept, trained.metadata | {"seed": seed})
             for name, content in copied.items():
                 checkpoint.write_file(unfinished / name, content)
             if out.exists():

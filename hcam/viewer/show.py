@@ -1,6 +1,8 @@
 """Tasks for the eye: `hcam tasks` and `hcam show`, which draws an episode as an animation or a contact sheet."""
 
-from collections.abc import Callable, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,13 +14,16 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from hcam import envs
-from hcam.envs.environment import Environment, Params
+from hcam.envs.environment import Environment, EnvParams, Moments
 from hcam.envs.play import at_random, knowing
-from hcam.envs.spaces import Tokens
+from hcam.envs.spaces import Box, Discrete, Space, Tokens
 
 BACKGROUND, INK, FAINT, GOOD, BAD = (24, 24, 27), (244, 244, 245), (113, 113, 122), (74, 222, 128), (248, 113, 113)
+MATTERS = (96, 165, 250)  # the steps that have to be remembered, on the time line
+CELL = 12  # pixels of a number without an image
 SHEET_FRAMES, SHEET_COLUMNS = 64, 8
 MAX_FRAMES = 20_000
 
@@ -32,27 +37,51 @@ class Frame(NamedTuple):
     ending: str  # "", "done" or "time is up"
 
 
+class Film(NamedTuple):
+    """A whole episode."""
+
+    frames: list[Frame]
+    title: str
+    matters: Moments | None
+
+
 def task_table() -> Table:
     table = Table(box=box.SIMPLE, padding=(0, 2, 0, 0))
-    for heading in ("task", "what it asks", "levels", "actions", "an observation"):
+    for heading in ("task", "what it asks", "levels", "options", "actions", "an observation"):
         table.add_column(heading)
-    for name, task in envs.TASKS.items():
-        env = task()
-        what = (task.__doc__ or "").split("\n")[0].rstrip(".")
-        spaces = env.observation_space
-        parts = spaces if isinstance(spaces, dict) else {"": spaces}
-        shapes = "\n".join(f"{part} {space.dtype}{list(space.shape)}".strip() for part, space in parts.items())
-        table.add_row(name, what, "\n".join(env.levels), str(env.action_space.n), shapes)
+    for name in envs.names():
+        try:
+            cells = _about(envs.make(name))
+        except ValueError as error:  # of somebody else's package
+            cells = [f"cannot be made: {error}", *[""] * 4]
+        table.add_row(*(Text(cell) for cell in (name, *cells)))
     return table
 
 
+def _about(env: Environment) -> list[str]:
+    what = (type(env).__doc__ or "").split("\n")[0].rstrip(".")
+    spaces = env.observation_space
+    parts = spaces if isinstance(spaces, dict) else {"": spaces}
+    shapes = "\n".join(f"{part} {space.dtype}{list(space.shape)}".strip() for part, space in parts.items())
+    fields: Any = dataclasses.fields(env) if dataclasses.is_dataclass(env) else ()
+    options = "\n".join(f"{field.name}={getattr(env, field.name)}" for field in fields if field.init)
+    return [what, "\n".join(env.levels), options, str(env.action_space.n), shapes]
+
+
 def show(
-    task: str, levels: Sequence[str], out: Path, policy: str = "expert", seed: int = 0, fps: int = 10, scale: int = 4
+    task: str,
+    options: Mapping[str, Any],
+    levels: Sequence[str],
+    out: Path,
+    policy: str = "auto",
+    seed: int = 0,
+    fps: int = 10,
+    scale: int = 4,
 ) -> Iterator[str]:
     """Plays an episode and writes it to a file; yields lines that say what happened."""
-    env = envs.make(task)
-    if "image" not in (env.observation_space if isinstance(env.observation_space, dict) else {}):
-        raise ValueError(f"{task} has no pictures to show: choose from {', '.join(_with_pictures())}.")
+    env = envs.make(task, **options)
+    if not 0 <= seed < 2**31:
+        raise ValueError(f"seed must be from 0 to {2**31 - 1:,}, but is {seed}.")
     if out.suffix not in WRITERS:
         raise ValueError(f"{out} must end in {', '.join(WRITERS)}, which decides what is written.")
     for name, number, most in (("fps", fps, 100), ("scale", scale, 20)):
@@ -60,33 +89,30 @@ def show(
             raise ValueError(f"{name} must be 1 to {most}, but is {number}.")
     out.parent.mkdir(parents=True, exist_ok=True)
     state, frames, level = film(env, env.params(*levels), policy, seed)
-    WRITERS[out.suffix](frames, out, f"{task} {(levels or env.levels)[level]}", fps, scale)
+    names = tuple(levels) or env.default_levels
+    title = f"{task} {names[level]}" if names else task
+    WRITERS[out.suffix](Film(frames, title, matters(env, state)), out, fps, scale)
     yield f"{out}: {len(frames)} frames, {out.stat().st_size / 1e3:,.0f} kB"
-    yield from _told(env, state, frames)
+    yield from _story(env, state, frames)
 
 
-def _with_pictures() -> list[str]:
-    spaces = {name: task().observation_space for name, task in envs.TASKS.items()}
-    return [name for name, space in spaces.items() if isinstance(space, dict) and "image" in space]
-
-
-def _told(env: Environment, state: Any, frames: list[Frame]) -> Iterator[str]:
-    """The story of the episode, for tasks that can describe themselves."""
-    description = env.describe(state)
-    for number, dancer in enumerate(description.pop("dancers", [])):
-        mark = "*" if number == description.get("target") else " "
-        yield f" {mark} {', '.join(f'{key} {value}' for key, value in dancer.items())}"
+def _story(env: Environment, state: Any, frames: list[Frame]) -> Iterator[str]:
+    """The episode in words, for tasks that can describe theirs, and how it ended."""
+    with suppress(ValueError):
+        for key, value in env.describe(state).items():
+            many = value if isinstance(value, list) else [value]
+            for number, part in enumerate(many):
+                words = ", ".join(f"{k} {v}" for k, v in part.items()) if isinstance(part, dict) else f"{part}"
+                yield f"  {key} {number}: {words}" if isinstance(value, list) else f"  {key}: {words}"
     last = frames[-1]
     yield f"  instruction {last.text!r}, {last.ending}, reward {last.reward:g}"
 
 
-def film(env: Environment, params: Params, policy: str, seed: int) -> tuple[Any, list[Frame], int]:
+def film(env: Environment, params: EnvParams, policy: str, seed: int) -> tuple[Any, list[Frame], int]:
     """The first state of one episode, all its frames, the last one included, and the number of its level."""
-    act = knowing(env.expert) if policy == "expert" else at_random(env)
-    key = jax.random.key(seed)
-    key_reset, key_play = jax.random.split(key)
+    key_reset, key_play = jax.random.split(jax.random.key(seed))
     observation, start = jax.jit(env.reset)(key_reset, params)
-    step = jax.jit(partial(_step, env, act))
+    step = jax.jit(partial(_step, env, _policy(env, policy, start)))
     frames, state, reward = [_frame(env, observation, 0.0, "")], start, 0.0
     while not frames[-1].ending:
         if len(frames) > MAX_FRAMES:
@@ -97,23 +123,71 @@ def film(env: Environment, params: Params, policy: str, seed: int) -> tuple[Any,
     return start, frames, int(level)
 
 
-def _step(env: Environment, act: Any, key: jax.Array, state: Any, params: Params) -> Any:
+def _policy(env: Environment, policy: str, state: Any) -> Any:
+    """An expert where there is one, unless chance is asked for."""
+    if policy == "random":
+        return at_random(env)
+    try:
+        jax.eval_shape(env.expert, state)
+    except ValueError:
+        if policy == "expert":
+            raise
+        return at_random(env)
+    return knowing(env.expert)
+
+
+def matters(env: Environment, state: Any) -> Moments | None:
+    """Which steps of the episode matter, as numbers; None: the environment does not say."""
+    try:
+        found: Moments = jax.tree.map(int, env.moments(state))
+    except ValueError:
+        return None
+    return found
+
+
+def _step(env: Environment, act: Any, key: jax.Array, state: Any, params: EnvParams) -> Any:
     """What an episode shows next, its last frame instead of the next episode's first."""
     key_act, key_step = jax.random.split(key)
     _, state, reward, terminated, truncated, info = env.step(key_step, state, act(key_act, state, None), params)
     ending = jnp.where(terminated, 2, truncated.astype(jnp.int32))
-    return info["final_observation"], state, reward, ending, info["level"]
+    return info["final_observation"], state, reward, ending, info.get("level", jnp.int32(0))
 
 
-def _frame(env: Environment, observation: dict[str, Any], reward: float, ending: str) -> Frame:
-    spaces = env.observation_space
-    assert isinstance(spaces, dict)
-    texts = [space.text(observation[name]) for name, space in spaces.items() if isinstance(space, Tokens)]
-    return Frame(np.asarray(observation["image"]), " ".join(texts), reward, ending)
+def _frame(env: Environment, observation: Any, reward: float, ending: str) -> Frame:
+    space = env.observation_space
+    parts = space if isinstance(space, dict) else {"observation": space}
+    seen = observation if isinstance(space, dict) else {"observation": observation}
+    texts = [part.text(seen[name]) for name, part in parts.items() if isinstance(part, Tokens)]
+    return Frame(_pixels(parts, seen), " ".join(texts), reward, ending)
 
 
-def poster(frame: Frame, number: int, total: int, title: str, scale: int) -> Image.Image:
-    """One frame of an animation: what the agent sees, above it the instruction, below it how far the episode is."""
+def _pixels(parts: Mapping[str, Space], seen: Mapping[str, Any]) -> NDArray[np.uint8]:
+    """The image of an observation; numbers without an image as rows of cells, from dark (lowest) to light."""
+    for name, part in parts.items():
+        if isinstance(part, Box) and len(part.shape) == 3 and part.shape[-1] == 3:
+            scale = 255 / part.high if part.high > 0 else 1
+            return (np.asarray(seen[name]) * scale).clip(0, 255).astype(np.uint8)
+    rows = [_cells(part, np.asarray(seen[name])) for name, part in parts.items() if not isinstance(part, Tokens)]
+    width = max((len(row) for row in rows), default=1)
+    grey = np.stack([np.pad(row, (0, width - len(row))) for row in rows] or [np.zeros(1)])
+    return np.kron((255 * grey).astype(np.uint8)[..., None], np.ones((CELL, CELL, 3), np.uint8))
+
+
+def _cells(part: Box | Discrete, value: NDArray[Any]) -> NDArray[np.float64]:
+    if isinstance(part, Discrete):
+        return np.asarray(np.arange(part.n) == int(value), np.float64)
+    numbers = value.astype(np.float64).ravel()
+    bounded = np.isfinite([part.low, part.high]).all() and part.high - part.low < 1e6
+    low, high = (part.low, part.high) if bounded else (numbers.min(), numbers.max())
+    return (numbers - low) / max(high - low, 1e-9)
+
+
+def poster(film: Film, number: int, scale: int) -> Image.Image:
+    """One frame of an animation: what the agent sees, above it the instruction, below it the time line.
+
+    On the time line, the steps that have to be remembered are marked, and the step at which they are asked for.
+    """
+    frame, total = film.frames[number], len(film.frames)
     pixels = np.kron(frame.pixels, np.ones((scale, scale, 1), np.uint8))
     height, width = pixels.shape[:2]
     bar = max(16, width // 12)
@@ -123,38 +197,43 @@ def poster(frame: Frame, number: int, total: int, title: str, scale: int) -> Ima
     colour = INK if not frame.ending else GOOD if frame.reward > 0 else BAD
     words = frame.text if not frame.ending else f"{frame.text}: {frame.ending}, reward {frame.reward:g}"
     pen.text((bar / 3, bar / 2), words, colour, font, anchor="lm")
-    pen.text((bar / 3, height + 1.5 * bar), title, FAINT, font, anchor="lm")
+    pen.text((bar / 3, height + 1.5 * bar), film.title, FAINT, font, anchor="lm")
     pen.text((width - bar / 3, height + 1.5 * bar), f"{number}", FAINT, font, anchor="rm")
-    pen.line([(0, height + bar), (width * number / max(total - 1, 1), height + bar)], colour, max(1, bar // 8))
+    thick, step = max(1, bar // 8), width / max(total - 1, 1)
+    if film.matters:
+        begin, end, question = film.matters
+        pen.line([(begin * step, height + bar + thick), ((end - 1) * step, height + bar + thick)], MATTERS, thick)
+        pen.line([(question * step, height + bar - thick), (question * step, height + bar + 2 * thick)], MATTERS, 1)
+    pen.line([(0, height + bar), (number * step, height + bar)], colour, thick)
     return canvas
 
 
-def write_gif(frames: list[Frame], path: Path, title: str, fps: int, scale: int) -> None:
-    pictures = [poster(frame, number, len(frames), title, scale) for number, frame in enumerate(frames)]
+def write_gif(film: Film, path: Path, fps: int, scale: int) -> None:
+    pictures = [poster(film, number, scale) for number in range(len(film.frames))]
     palette = [picture.quantize(64, dither=Image.Dither.NONE) for picture in pictures]
     pause = round(1000 / fps)
-    lasting = [pause] * (len(frames) - 1) + [1500]  # long enough to read how it ended, before it starts again
+    lasting = [pause] * (len(pictures) - 1) + [1500]  # long enough to read how it ended, before it starts again
     palette[0].save(path, save_all=True, append_images=palette[1:], duration=lasting, loop=0)
 
 
-def write_mp4(frames: list[Frame], path: Path, title: str, fps: int, scale: int) -> None:
+def write_mp4(film: Film, path: Path, fps: int, scale: int) -> None:
     try:
         import av
     except ImportError as error:
         raise ValueError('.mp4 needs av, which `pip install "hcam[video]"` brings; .gif needs nothing.') from error
-    with av.open(str(path), "w") as film:
-        first = poster(frames[0], 0, len(frames), title, scale)
-        stream = film.add_stream("libx264", rate=fps, options={"crf": "18"})
-        stream.width, stream.height, stream.pix_fmt = *first.size, "yuv420p"
-        for number, frame in enumerate(frames):
-            picture = np.asarray(poster(frame, number, len(frames), title, scale))
-            film.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        film.mux(stream.encode())
+    with av.open(str(path), "w") as video:
+        stream = video.add_stream("libx264", rate=fps, options={"crf": "18"})
+        stream.width, stream.height, stream.pix_fmt = *poster(film, 0, scale).size, "yuv420p"
+        for number in range(len(film.frames)):
+            picture = np.asarray(poster(film, number, scale))
+            video.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        video.mux(stream.encode())
 
 
-def write_sheet(frames: list[Frame], path: Path, title: str, fps: int, scale: int) -> None:
-    """Moments of the episode in reading order, each with its number, and a caption wherever the instruction changes."""
-    chosen = moments(frames)
+def write_sheet(film: Film, path: Path, fps: int, scale: int) -> None:
+    """Frames of the episode in reading order, each with its number, and a caption wherever the instruction changes."""
+    frames = film.frames
+    chosen = changes(frames)
     height, width = (side * max(1, scale // 2) for side in frames[0].pixels.shape[:2])
     label, gap = 18, 6
     rows = -(-len(chosen) // SHEET_COLUMNS)
@@ -163,7 +242,7 @@ def write_sheet(frames: list[Frame], path: Path, title: str, fps: int, scale: in
     pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(13)
     last = frames[-1]
     pen.text(
-        (gap, gap), f"{title}: {last.text}, {last.ending}, reward {last.reward:g}", INK, ImageFont.load_default(18)
+        (gap, gap), f"{film.title}: {last.text}, {last.ending}, reward {last.reward:g}", INK, ImageFont.load_default(18)
     )
     for place, number in enumerate(chosen):
         row, column = divmod(place, SHEET_COLUMNS)
@@ -176,7 +255,7 @@ def write_sheet(frames: list[Frame], path: Path, title: str, fps: int, scale: in
     sheet.save(path)
 
 
-def moments(frames: list[Frame]) -> list[int]:
+def changes(frames: list[Frame]) -> list[int]:
     """The frames in which something has changed, thinned evenly to SHEET_FRAMES, and every new instruction."""
     pairs = list(enumerate(zip(frames[1:], frames[:-1], strict=True), start=1))
     spoken = {number for number, (now, before) in pairs if now.text != before.text}
@@ -185,7 +264,7 @@ def moments(frames: list[Frame]) -> list[int]:
     return sorted({*spoken, *(moved[place] for place in kept)})
 
 
-WRITERS: dict[str, Callable[[list[Frame], Path, str, int, int], None]] = {
+WRITERS: dict[str, Callable[[Film, Path, int, int], None]] = {
     ".gif": write_gif,
     ".png": write_sheet,
     ".mp4": write_mp4,

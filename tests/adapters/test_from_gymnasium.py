@@ -9,11 +9,11 @@ from gymnasium import spaces
 
 from hcam.adapters.from_gymnasium import from_gymnasium
 from hcam.envs import Ballet
-from hcam.envs.ballet import VOCABULARY
-from hcam.envs.choreography import COLORS, DANCES, SHAPES
 from hcam.envs.play import at_random, begin, play
 from hcam.envs.spaces import Box, Discrete, Tokens
-from tests.envs.slow_ballet import SlowBallet
+from hcam.envs.tasks.ballet import VOCABULARY
+from hcam.envs.tasks.ballet.choreography import COLORS, DANCES, SHAPES
+from tests.envs.tasks.ballet.slow_ballet import SlowBallet
 
 FROM_THE_HOST = (jax.errors.JaxRuntimeError, ValueError)  # JAX raises the one or the other, depending on what is cached
 

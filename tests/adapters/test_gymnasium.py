@@ -21,9 +21,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import hcam  # noqa: F401  # tells Gymnasium the names of the tasks
 from hcam.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv, to_gymnasium
 from hcam.envs import Ballet, Environment
-from hcam.envs.choreography import COLORS, DANCES, HOMES, SHAPES
 from hcam.envs.spaces import Box, Discrete, Tokens
-from tests.envs.golden import GOLDEN
+from hcam.envs.tasks.ballet.choreography import COLORS, DANCES, HOMES, SHAPES
+from tests.envs.tasks.ballet.golden import GOLDEN
 
 BALLET = "hcam/Ballet-v0"
 NORTH, SOUTH, SOUTH_WEST, NORTH_WEST = 0, 4, 5, 7

@@ -19,10 +19,10 @@ from gymnax.environments.classic_control.cartpole import CartPole  # type: ignor
 
 from hcam.adapters.gymnax import from_gymnax, to_gymnax
 from hcam.envs import Ballet, Environment
-from hcam.envs.ballet import VOCABULARY
-from hcam.envs.choreography import Level
 from hcam.envs.play import at_random, begin, play
 from hcam.envs.spaces import Box, Discrete
+from hcam.envs.tasks.ballet import VOCABULARY
+from hcam.envs.tasks.ballet.choreography import Level
 
 ENV = Ballet(tile=1)
 PARAMS = ENV.params(Level(dancers=1, delay=0, limit=20))

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from hcam import train as loop
+from hcam import training as loop
 from hcam.cli import main
 from hcam.cli.train import parse, reductions, table_of, value_of
 from hcam.presets import preset
 from hcam.runs import evaluate
 from hcam.runs.folder import RunFolder, read_metrics
-from tests.test_train import TINY, assert_same_bits, compiled_in, compiled_once, finite, last_of
+from tests.test_training import TINY, assert_same_bits, compiled_in, compiled_once, finite, last_of
 
 __all__ = ["compiled_once"]  # a fixture
 

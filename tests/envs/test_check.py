@@ -25,8 +25,8 @@ def compile_quickly():
 
 def test_ballet_keeps_the_contract():
     env = make("ballet", tile=1)
-    report = check(env, env.params("1_delay0", "2_delay1"), batch=4, steps=300)
-    assert report.steps == 1200
+    report = check(env, env.params("1_delay0", "2_delay1"), batch=4, steps=600)
+    assert report.steps == 2400
     assert report.episodes == report.terminated + report.truncated > 4
 
 

@@ -1,6 +1,7 @@
 """What `reset` and `step` make of an environment's three functions."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from hcam.envs.environment import Environment
+from hcam.envs.levels import Mixture
 from hcam.envs.spaces import Box, Discrete
 
 
@@ -88,7 +90,7 @@ def test_advance_and_start_get_different_keys():
 
 def test_the_unused_final_observation_costs_nothing():
     """Ballet draws one picture per step, not two: with the second one in use the program is much larger."""
-    from hcam.envs.ballet import Ballet
+    from hcam.envs.tasks.ballet import Ballet
 
     env = Ballet(tile=9)
     params = env.params("2_delay1")
@@ -113,6 +115,99 @@ def test_without_levels_there_is_nothing_to_ask_for():
         ENV.describe(None)
     with pytest.raises(ValueError, match="Counter has no scripted expert"):
         ENV.expert(None)
+    with pytest.raises(ValueError, match="Counter does not say which moment"):
+        ENV.moments(None)
+    with pytest.raises(ValueError, match="Counter has no levels to weigh"):
+        ENV.params(weights=[1.0])
+    assert (ENV.title("x"), ENV.chance("x"), ENV.max_steps_in_episode("x")) == ("x", None, None)
+
+
+class Position(NamedTuple):
+    start: jax.Array
+    time: jax.Array
+    level: jax.Array
+
+
+@dataclass(frozen=True)
+class Limited(Counter):
+    """The same with levels: how many steps an episode may have."""
+
+    @property
+    def levels(self):
+        return ("short", "long")
+
+    def level(self, name):
+        return jnp.int32({"short": 2, "long": 5}[name])
+
+    def start(self, key, level):
+        return Position(*super().start(key, level), jnp.int32(-1))  # which reset fills in
+
+
+def test_a_level_travels_with_its_episode():
+    """Every episode has the length of the level that its info names, and both are drawn."""
+    env, params = Limited(), Limited().params(weights=[1, 3])
+    _, state = env.reset(jax.random.key(0), params)
+    lengths: dict[int, set[int]] = {0: set(), 1: set()}
+    step, time = jax.jit(env.step), 0
+    for t in range(300):
+        level, time = int(state.level), time + 1
+        _, state, _, _, truncated, info = step(jax.random.key(t), state, jnp.int32(0), params)
+        assert int(info["level"]) == level  # of the episode that was played, not of the next
+        if truncated:
+            lengths[level].add(time)
+            time = 0
+    assert lengths == {0: {2}, 1: {5}}
+
+
+def test_levels_are_drawn_by_weight_and_independently_of_the_episode():
+    env = Limited()
+    keys = jax.random.split(jax.random.key(3), 4000)
+    state = jax.jit(jax.vmap(lambda key: env.reset(key, env.params(weights=[1, 3]))[1]))(keys)
+    level = np.asarray(state.level)
+    assert abs(level.mean() - 0.75) < 4 * np.sqrt(0.75 * 0.25 / 4000)
+    assert abs(np.corrcoef(level, np.asarray(state.start))[0, 1]) < 4 / np.sqrt(4000)
+
+
+def test_a_state_without_a_level_is_refused_where_there_are_several():
+    @dataclass(frozen=True)
+    class Forgetful(Limited):
+        def start(self, key, level):
+            return Counter.start(self, key, level)
+
+    env = Forgetful()
+    with pytest.raises(TypeError, match="a state of Forgetful has no field `level`"):
+        env.reset(jax.random.key(0))
+    env.reset(jax.random.key(0), env.params("long"))  # one level needs no number
+
+
+def test_a_state_may_be_a_dataclass():
+    @partial(jax.tree_util.register_dataclass, data_fields=["start", "time", "level"], meta_fields=[])
+    @dataclass(frozen=True)
+    class Plain:
+        start: jax.Array
+        time: jax.Array
+        level: jax.Array
+
+    @dataclass(frozen=True)
+    class Modern(Limited):
+        def start(self, key, level):
+            return Plain(jax.random.randint(key, (), 0, 9), jnp.int32(0), jnp.int32(-1))
+
+    _, state = Modern().reset(jax.random.key(0))
+    assert int(state.level) in (0, 1)
+
+
+def test_success_is_told_or_a_positive_return():
+    told, untold = {"success": jnp.bool_(False)}, dict[str, Any]()
+    assert not ENV.success(jnp.float32(1), told)
+    assert ENV.success(jnp.float32(1), untold)
+    assert not ENV.success(jnp.float32(0), untold)
+
+
+def test_the_mixture_is_what_params_gives():
+    params = Limited().params("long", "short")
+    assert isinstance(params, Mixture)
+    assert params.level_l.tolist() == [5, 2]
 
 
 def test_an_environment_that_is_not_written_says_so():

@@ -2,8 +2,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.envs.ballet import Ballet
 from hcam.envs.play import at_random, begin, knowing, play
+from hcam.envs.tasks.ballet import Ballet
 
 ENV = Ballet(tile=1)
 

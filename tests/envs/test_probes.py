@@ -74,9 +74,9 @@ def test_the_expert_gets_the_best_return(env):
     return_e, end = returns(steps), ended(steps)
     assert len(return_e) > 1000
     if isinstance(env, Timeout):  # half of the episodes pay, n each; nothing ever ends by itself
-        number_e = np.asarray(env.params(*env.levels).number_l)[steps.info["level"][end]]
+        number_e = np.asarray(env.params(*env.levels).level_l)[steps.info["level"][end]]
         np.testing.assert_array_equal(return_e, number_e * steps.observation[end][:, 1])
-        assert env.best(env.params("steps8", "steps2")) == (8 + 2) / 2 / 2
+        assert [env.best(level) for level in ("steps8", "steps2")] == [4, 1]
         assert not steps.terminated.any()
     else:
         np.testing.assert_array_equal(return_e, env.best())
@@ -91,7 +91,7 @@ def test_random_actions_get_what_chance_says(env):
     return_e = returns(played(env, "random"))
     error = return_e.std() / np.sqrt(len(return_e))
     assert error < 0.01 * return_e.max()
-    assert abs(return_e.mean() - env.chance()) <= 4 * error
+    assert abs(return_e.mean() - env.guess()) <= 4 * error
 
 
 @pytest.mark.parametrize("env", [Echo(), FirstSymbol(), KthItem()])
@@ -104,7 +104,7 @@ def test_no_policy_without_memory_beats_what_blind_says(env):
     for shown in np.unique(shown_e):
         won = [reward_e[(shown_e == shown) & (action_e == action)] for action in range(env.symbols)]
         best = max(won, key=np.mean)
-        error = np.sqrt(env.chance() * (1 - env.chance()) / len(best))
+        error = np.sqrt(env.guess() * (1 - env.guess()) / len(best))
         assert 4 * error < 0.15
         assert abs(best.mean() - env.blind()) < 4 * error
 

@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from hcam import agent, memory, presets
-from hcam.envs.choreography import choice_time
+from hcam.envs.tasks.ballet.choreography import choice_time
 from hcam.learning import optimiser
 from hcam.learning.optimiser import OptimiserConfig
 from hcam.memory import LSTM, Recall

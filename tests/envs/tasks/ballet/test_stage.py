@@ -3,8 +3,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam.envs.choreography import PLACES
-from hcam.envs.render import sprites, stage
+from hcam.envs.render import sprites
+from hcam.envs.tasks.ballet import stage
+from hcam.envs.tasks.ballet.choreography import PLACES
 
 
 def scenes(count):

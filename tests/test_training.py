@@ -21,7 +21,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from rich.console import Console
 from safetensors import safe_open
 
-from hcam import train as loop
+from hcam import training as loop
 from hcam.cli.train import parse
 from hcam.config import Config, to_json
 from hcam.learning import curriculum

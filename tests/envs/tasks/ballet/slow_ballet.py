@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from hcam.envs.choreography import DANCES
 from hcam.envs.render.sprites import COLORS, SHAPES
+from hcam.envs.tasks.ballet.choreography import DANCES
 
 DIRECTIONS = {0: (-1, 0), 1: (-1, 1), 2: (0, 1), 3: (1, 1), 4: (1, 0), 5: (1, -1), 6: (0, -1), 7: (-1, -1)}
 

@@ -54,14 +54,13 @@ _moves = np.array([[int(move) for move in moves] for moves in DANCES.values()])
 PATHS = np.pad(np.cumsum(MOVES[_moves], axis=1, dtype=np.int32), ((0, 0), (1, 0), (0, 0)))
 
 
-class Levels(NamedTuple):
-    """L levels, of which every episode draws one."""
+class LevelParams(NamedTuple):
+    """A level as data."""
 
-    dancers_l: jax.Array  # int32, 1 to 8
-    delay_l: jax.Array  # int32, frames between dances
-    limit_l: jax.Array  # int32, frames until time is up
-    dances_lx: jax.Array  # bool, which of the 13 dances may occur
-    weight_l: jax.Array  # float32, how often, relative to the others
+    dancers: jax.Array  # int32, 1 to 8
+    delay: jax.Array  # int32, frames between dances
+    limit: jax.Array  # int32, frames until time is up
+    dances_x: jax.Array  # bool, which of the 13 dances may occur
 
 
 class Episode(NamedTuple):
@@ -75,7 +74,6 @@ class Episode(NamedTuple):
     dancers: jax.Array  # int32
     delay: jax.Array  # int32
     limit: jax.Array  # int32
-    level: jax.Array  # int32, which of the levels this is
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,15 @@ def parse(name: str) -> Level:
             f"and d frames between dances, such as {', '.join(PAPER_LEVELS)}; an ending such as _of4 leaves only the "
             f"4 easiest of the {len(DANCES)} dances."
         )
-    return Level(int(found[1]), int(found[2]), dances=EASIEST_FIRST[: int(found[3] or len(DANCES))])
+    kinds = int(found[3] or len(DANCES))
+    if kinds > len(DANCES):
+        raise ValueError(f"the Ballet level {name!r} asks for {kinds} dances, but there are {len(DANCES)}: lower it.")
+    return Level(int(found[1]), int(found[2]), dances=EASIEST_FIRST[:kinds])
+
+
+def parsed(level: str | Level) -> Level:
+    """A level by name, or as it is."""
+    return level if isinstance(level, Level) else parse(level)
 
 
 def choice_time(dancers: Any, delay: Any) -> Any:
@@ -125,26 +131,23 @@ def choice_time(dancers: Any, delay: Any) -> Any:
     return dancers * (PERIOD + delay)
 
 
-def draw(key: jax.Array, levels: Levels) -> Episode:
-    """A level, then homes, dances, shapes and colours, each without replacement, and the target."""
-    key_level, key_target, key_cast = jax.random.split(key, 3)
-    level = jax.random.categorical(key_level, jnp.log(levels.weight_l))
-    dancers = levels.dancers_l[level]
+def draw(key: jax.Array, level: LevelParams) -> Episode:
+    """Homes, dances, shapes and colours, each without replacement, and the target."""
+    _, key_target, key_cast = jax.random.split(key, 3)  # the first once drew the level: seeds keep their episodes
     home_p, dance_x, shape_s, color_c = _split(
         jax.random.bits(key_cast, (len(PLACES) + len(DANCES) + len(SHAPES) + len(COLORS),)),
         (len(PLACES), len(DANCES), len(SHAPES), len(COLORS)),
     )
     order_p = _ranks(home_p, allowed=jnp.asarray(np.array([place in HOMES for place in PLACES])))
     return Episode(
-        jnp.where(order_p < dancers, order_p, ABSENT),
-        _with_rank(_ranks(dance_x, allowed=levels.dances_lx[level]), order_p),
+        jnp.where(order_p < level.dancers, order_p, ABSENT),
+        _with_rank(_ranks(dance_x, allowed=level.dances_x), order_p),
         _with_rank(_ranks(shape_s), order_p),
         _with_rank(_ranks(color_c), order_p),
-        jax.random.randint(key_target, (), 0, dancers),
-        dancers,
-        levels.delay_l[level],
-        levels.limit_l[level],
-        level,
+        jax.random.randint(key_target, (), 0, level.dancers),
+        level.dancers,
+        level.delay,
+        level.limit,
     )
 
 
@@ -190,7 +193,7 @@ def from_description(description: Mapping[str, Any]) -> Episode:
     by_place[0] = ABSENT
     for order, (place, *looks) in enumerate(cast):
         by_place[:, place] = order, *looks
-    numbers = (target, level.dancers, level.delay, level.max_steps, 0)
+    numbers = (target, level.dancers, level.delay, level.max_steps)
     return Episode(*(jnp.asarray(row) for row in by_place), *(jnp.int32(number) for number in numbers))
 
 

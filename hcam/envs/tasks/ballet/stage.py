@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hcam.envs.choreography import BOARD, CENTRE
 from hcam.envs.render import sprites
+from hcam.envs.tasks.ballet.choreography import BOARD, CENTRE
 
 NOTHING = len(sprites.SHAPES)  # the shape of what is not there
 SOLID = NOTHING + 1  # the shape of walls and of the agent

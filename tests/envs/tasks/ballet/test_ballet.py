@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from hcam.envs import make
-from hcam.envs.ballet import VOCABULARY, Ballet
-from hcam.envs.choreography import PAPER_LEVELS, Level
 from hcam.envs.play import at_random, begin, knowing, play
-from tests.envs.slow_ballet import SlowBallet
+from hcam.envs.tasks.ballet import VOCABULARY, Ballet
+from hcam.envs.tasks.ballet.ballet import _dancers
+from hcam.envs.tasks.ballet.choreography import PAPER_LEVELS, Level
+from tests.envs.tasks.ballet.slow_ballet import SlowBallet
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +132,8 @@ def test_chance_is_one_in_n():
 def test_a_mixture_is_drawn_anew_for_every_episode_by_weight():
     env = Ballet(tile=1)
     params = env.params("1_delay0", "2_delay0", "8_delay0", weights=[1, 0, 3])
-    state = jax.jit(jax.vmap(lambda key: env.start(key, params)))(jax.random.split(jax.random.key(0), 4000))
-    counts = np.bincount(np.asarray(state.episode.level), minlength=3)
+    state = jax.jit(jax.vmap(lambda key: env.reset(key, params)[1]))(jax.random.split(jax.random.key(0), 4000))
+    counts = np.bincount(np.asarray(state.level), minlength=3)
     assert counts[1] == 0
     assert abs(counts[2] / 4000 - 0.75) < 4 * np.sqrt(0.75 * 0.25 / 4000)
     assert set(np.unique(state.episode.dancers)) == {1, 8}
@@ -153,10 +154,46 @@ def test_levels_are_data_one_program_for_all():
 
 def test_the_default_is_the_papers_mixture():
     env: Any = make("ballet")
-    assert env.params().dancers_l.tolist() == [2, 4, 8, 2, 4, 8]
-    assert env.params().delay_l.tolist() == [16, 16, 16, 48, 48, 48]
-    assert env.params().limit_l.tolist() == [320, 320, 320, 1024, 1024, 1024]
+    level_l = env.params().level_l
+    assert level_l.dancers.tolist() == [2, 4, 8, 2, 4, 8]
+    assert level_l.delay.tolist() == [16, 16, 16, 48, 48, 48]
+    assert level_l.limit.tolist() == [320, 320, 320, 1024, 1024, 1024]
+    assert env.params().weight_l.tolist() == [1.0] * 6
     assert env.observation_space["image"].shape == (99, 99, 3)
+
+
+def test_ballet_owns_its_facts():
+    env = Ballet(tile=1)
+    assert [env.chance(level) for level in ("2_delay16", "8_delay48")] == [1 / 2, 1 / 8]
+    assert env.title("8_delay48") == "8 dances, delay 48"
+    assert env.title("2_delay5_of4") == "2 dances, delay 5, 4 kinds"
+    assert [env.max_steps_in_episode(level) for level in ("2_delay16", "8_delay200")] == [320, 1792]
+    assert env.smaller(["2_delay5_of4"]) == ["4 of 13 dances", "1 pixel a tile instead of 9"]
+    assert Ballet().smaller(PAPER_LEVELS) == []
+
+
+def test_what_matters_is_the_targets_dance(step):
+    """Between the two steps the target moves at every frame; before and after it stands still."""
+    env = Ballet(tile=1)
+    for seed in range(4):
+        _, state = env.reset(jax.random.key(seed), env.params("3_delay2"))
+        begin, end, question = (int(moment) for moment in env.moments(state))
+        place = int(jnp.argmax(state.episode.order_p == state.episode.target))
+        assert (end - begin, question) == (16, 3 * 17)
+        for time in range(question):
+            here, there = (_dancers(state._replace(time=jnp.int32(t)))[place] for t in (time - 1, time))
+            assert bool((here != there).any()) == (begin <= time < end), time
+
+
+def test_an_action_is_right_or_wrong_only_at_the_question(step):
+    env = Ballet(tile=1)
+    _, state = env.reset(jax.random.key(0), env.params("1_delay3"))
+    labels = []
+    for _ in range(18 + 3):
+        labels.append(int(env.label(state)))
+        _, state, *_ = step(env, state, max(labels[-1], 0))
+    assert labels[:18] == [-1] * 18
+    assert min(labels[18:]) >= 0
 
 
 def test_vocabulary_is_watch_and_the_dances():
@@ -169,9 +206,13 @@ def test_vocabulary_is_watch_and_the_dances():
     [
         (lambda env: env.params("2_delay16", weights=[1, 2]), "1 levels need as many weights"),
         (lambda env: env.params("2_delay16", weights=[0]), "not all 0"),
+        (lambda env: env.params("2_delay16", "2_delay48", weights=[1, float("nan")]), "must be finite"),
+        (lambda env: env.params("2_delay16", "2_delay48", weights=[1, float("inf")]), "must be finite"),
         (lambda env: env.params("2_delay16", Level(2, 3), weights=[1, -1]), "none negative"),
         (lambda env: Ballet(tile=2), "tile must be 9"),
         (lambda env: make("balet"), "there is no task 'balet': choose from ballet"),
+        (lambda env: make("ballet", tiles=1), "ballet has no option tiles: choose from tile"),
+        (lambda env: env.params("2_delay5_of99"), "asks for 99 dances, but there are 13"),
     ],
 )
 def test_bad_input_is_one_sentence(wrong, sentence):

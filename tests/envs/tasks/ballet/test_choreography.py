@@ -3,8 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam.envs.ballet import Ballet
-from hcam.envs.choreography import (
+from hcam.envs.tasks.ballet import Ballet
+from hcam.envs.tasks.ballet.choreography import (
     ABSENT,
     COLORS,
     DANCES,
@@ -31,7 +31,8 @@ many = jax.jit(jax.vmap(draw, in_axes=(0, None)))
 
 def drawn(*levels, count=4000):
     """Always as many, so that one program serves every test."""
-    episodes = many(jax.random.split(jax.random.key(1), 4000), Ballet().params(*levels))
+    (level,) = levels
+    episodes = many(jax.random.split(jax.random.key(1), 4000), Ballet().level(level))
     return jax.tree.map(lambda leaf: np.asarray(leaf[:count]), episodes)
 
 

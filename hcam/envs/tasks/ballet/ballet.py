@@ -12,7 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.envs.choreography import (
+from hcam.envs.environment import Environment, Info, Moments
+from hcam.envs.render import sprites
+from hcam.envs.spaces import Box, Discrete, Space, Tokens
+from hcam.envs.tasks.ballet import stage
+from hcam.envs.tasks.ballet.choreography import (
     ABSENT,
     BOARD,
     CENTRE,
@@ -25,16 +29,13 @@ from hcam.envs.choreography import (
     PLACES,
     Episode,
     Level,
-    Levels,
+    LevelParams,
     choice_time,
     draw,
     from_description,
-    parse,
+    parsed,
     to_description,
 )
-from hcam.envs.environment import Environment, Info
-from hcam.envs.render import sprites, stage
-from hcam.envs.spaces import Box, Discrete, Space, Tokens
 
 VOCABULARY = ("", "watch", *DANCES)
 WATCH, FIRST_DANCE = 1, 2
@@ -44,6 +45,7 @@ class State(NamedTuple):
     episode: Episode
     time: jax.Array  # int32, the frame on show
     agent: jax.Array  # int32 [2], row and column
+    level: jax.Array  # int32, its number in the mixture
 
 
 @dataclass(frozen=True)
@@ -68,38 +70,46 @@ class Ballet(Environment):
     def levels(self) -> tuple[str, ...]:
         return PAPER_LEVELS
 
-    def params(self, *levels: str | Level, weights: Sequence[float] | None = None) -> Levels:
-        """One level or a mixture, by name or in detail; without any, the paper's six."""
-        parsed = [level if isinstance(level, Level) else parse(level) for level in levels or PAPER_LEVELS]
-        weights = [1.0] * len(parsed) if weights is None else weights
-        if len(weights) != len(parsed) or min(weights) < 0 or sum(weights) <= 0:
-            raise ValueError(f"{len(parsed)} levels need as many weights, none negative and not all 0: {weights!r}.")
-        return Levels(
-            jnp.array([level.dancers for level in parsed], jnp.int32),
-            jnp.array([level.delay for level in parsed], jnp.int32),
-            jnp.array([level.max_steps for level in parsed], jnp.int32),
-            jnp.array([[dance in level.dances for dance in DANCES] for level in parsed]),
-            jnp.array(weights, jnp.float32),
-        )
+    def level(self, name: str | Level) -> LevelParams:
+        level = parsed(name)
+        dances_x = np.array([dance in level.dances for dance in DANCES])
+        dancers, delay, limit = (jnp.int32(number) for number in (level.dancers, level.delay, level.max_steps))
+        return LevelParams(dancers, delay, limit, jnp.asarray(dances_x))
 
-    def start(self, key: jax.Array, params: Levels) -> State:
-        return _opening(draw(key, params))
+    def title(self, level: str) -> str:
+        known = parsed(level)
+        few = "" if len(known.dances) == len(DANCES) else f", {len(known.dances)} kinds"
+        return f"{known.dancers} dances, delay {known.delay}{few}"
+
+    def chance(self, level: str) -> float:
+        return 1 / parsed(level).dancers
+
+    def max_steps_in_episode(self, level: str) -> int:
+        return parsed(level).max_steps
+
+    def smaller(self, levels: Sequence[str]) -> list[str]:
+        known = max(len(parsed(level).dances) for level in levels)
+        fewer = [f"{known} of {len(DANCES)} dances"] if known < len(DANCES) else []
+        return fewer + ([f"{self.tile} pixel a tile instead of {sprites.TILE}"] if self.tile != sprites.TILE else [])
+
+    def start(self, key: jax.Array, level: LevelParams) -> State:
+        return _opening(draw(key, level))
 
     def advance(
-        self, key: jax.Array, state: State, action: jax.Array, params: Levels
+        self, key: jax.Array, state: State, action: jax.Array, level: LevelParams
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, Info]:
-        del key, params  # nothing is random inside an episode, and the episode knows its level
+        del key, level  # nothing is random inside an episode, and the episode has what it needs of its level
         episode = state.episode
-        free = state.time >= choice_time(episode.dancers, episode.delay)
+        free = state.time >= _question(episode)
         agent = jnp.where(free, _move(state.agent, action), state.agent)
-        state = State(episode, state.time + 1, agent)
+        state = state._replace(time=state.time + 1, agent=agent)
         chosen_p = stage.covered(_scene(state))
         terminated = chosen_p.any()
         correct = (chosen_p & (episode.order_p == episode.target)).any()
         truncated = (state.time >= episode.limit) & ~terminated
-        return state, correct.astype(jnp.float32), terminated, truncated, {"level": episode.level, "success": correct}
+        return state, correct.astype(jnp.float32), terminated, truncated, {"success": correct}
 
-    def observe(self, state: State, params: Levels) -> dict[str, jax.Array]:
+    def observe(self, state: State, level: LevelParams) -> dict[str, jax.Array]:
         return {"image": stage.draw(_scene(state), self.tile), "instruction": _instruction(state)[None]}
 
     def episode(self, description: Mapping[str, Any]) -> State:
@@ -109,14 +119,28 @@ class Ballet(Environment):
         return to_description(jax.device_get(state.episode))
 
     def expert(self, state: State) -> jax.Array:
-        """The action of one who knows the answer: straight to the right dancer."""
+        """Straight to the right dancer."""
         home = jnp.asarray(PLACES)[jnp.argmax(state.episode.order_p == state.episode.target)]
         heading = jnp.sign(home - state.agent)
         return jnp.argmax((jnp.asarray(MOVES) == heading[None]).all(-1))
 
+    def label(self, state: State) -> jax.Array:
+        """While the dancers dance, no action is right or wrong."""
+        return jnp.where(state.time < _question(state.episode), -1, self.expert(state))
+
+    def moments(self, state: State) -> Moments:
+        """The frames of the target's dance; frame 0 already shows the first move."""
+        episode = state.episode
+        begin = episode.target * (PERIOD + episode.delay)
+        return Moments(begin, begin + DANCE_STEPS, _question(episode))
+
 
 def _opening(episode: Episode) -> State:
-    return State(episode, jnp.int32(0), jnp.full(2, CENTRE, jnp.int32))
+    return State(episode, jnp.int32(0), jnp.full(2, CENTRE, jnp.int32), jnp.int32(0))
+
+
+def _question(episode: Episode) -> jax.Array:
+    return jnp.asarray(choice_time(episode.dancers, episode.delay))
 
 
 def _move(agent: jax.Array, action: jax.Array) -> jax.Array:
@@ -144,4 +168,4 @@ def _scene(state: State) -> stage.Scene:
 def _instruction(state: State) -> jax.Array:
     episode = state.episode
     asked = jnp.where(episode.order_p == episode.target, episode.dance_p, 0).sum(dtype=jnp.int32)
-    return jnp.where(state.time < choice_time(episode.dancers, episode.delay), WATCH, FIRST_DANCE + asked)
+    return jnp.where(state.time < _question(episode), WATCH, FIRST_DANCE + asked)

@@ -11,7 +11,7 @@ import pytest
 
 from hcam import agent, presets
 from hcam.agent import Inputs
-from hcam.envs.choreography import choice_time, parse
+from hcam.envs.tasks.ballet.choreography import choice_time, parse
 from hcam.presets import MEMORIES, PRESETS, preset
 
 # Appendix A.2, "Hyperparameters used in main experiments", row by row as printed; None where it says NA.

@@ -1,0 +1,211 @@
+"""y_d -> the observation, reconstructed: decoders that mirror the encoders, with weights of their own."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from hcam.agent import encoder, words
+from hcam.agent.encoder import EncoderConfig
+from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
+from hcam.memory.layers import broadcast_like, init_linear, init_norm, layer_norm, linear, to_float32
+from hcam.types import Array, Params
+
+
+def init(key: Array, config: EncoderConfig, space: Spaces, width: int) -> Params:
+    named = encoder.parts(space)
+    keys = jax.random.split(key, len(named))
+    return {
+        name: init_part(part_key, config, part, width)
+        for part_key, (name, part) in zip(keys, named.items(), strict=True)
+    } | {"norm": init_norm(width)}
+
+
+def losses(params: Params, config: EncoderConfig, space: Spaces, y_d: Array, observation: Any) -> dict[str, Array]:
+    """The reconstruction loss of each part of a stored observation, by name: scalars in float32."""
+    y_d, seen = layer_norm(params["norm"], y_d), encoder.by_name(space, observation)
+
+    def of(name: str, part: Space) -> Array:
+        if isinstance(part, Box) and encoder.is_image(part):
+            return pixel_loss(
+                part.high, pixels_per_row(config, part), decode_image(params[name], config, part, y_d), seen[name]
+            )
+        return loss(part, decode(params[name], config, part, y_d), seen[name])
+
+    return {name: of(name, part) for name, part in encoder.parts(space).items()}
+
+
+def init_part(key: Array, config: EncoderConfig, space: Space, width: int) -> Params:
+    if encoder.is_image(space):
+        key_start, key_image = jax.random.split(key)
+        height, wide_, channels = encoder.feature_map(config, space.shape)
+        start = init_linear(key_start, width, height * wide_ * channels, scale=2.0)
+        return {
+            "start": start,
+            **(init_resnet_decoder if config.vision == "resnet" else init_cnn_decoder)(key_image, config, space),
+        }
+    if isinstance(space, Tokens):
+        key_start, key_lstm, key_word = jax.random.split(key, 3)
+        return {
+            "start": init_linear(key_start, width, config.language),
+            "lstm": words.init_lstm(key_lstm, config.language, config.language),
+            "word": init_linear(key_word, config.language, len(space.vocabulary)),
+        }
+    return {"out": init_linear(key, width, encoder.features_of(config, space))}
+
+
+def decode(params: Params, config: EncoderConfig, space: Space, y_d: Array) -> Array:
+    """One part of an observation: logits of pixels, tokens or choices; numbers as they are."""
+    if encoder.is_image(space):
+        drawn = decode_image(params, config, space, y_d)[..., : pixels_per_row(config, space)]
+        if not encoder.is_patchify(config):
+            return drawn
+        return join_patches(drawn.reshape(*encoder.grid(config, space.shape), -1), config.kernel_sizes[0])
+    if isinstance(space, Tokens):
+        return decode_tokens(params, y_d, space.length)
+    return linear(params["out"], y_d).reshape(space.shape if isinstance(space, Box) else (space.n,))
+
+
+def decode_image(params: Params, config: EncoderConfig, space: Space, y_d: Array) -> Array:
+    """Logits of pixels, in the layout in which `encoder.preprocess` stores the image."""
+    x_hwc = jax.nn.relu(linear(params["start"], y_d)).reshape(encoder.feature_map(config, space.shape))
+    return (resnet_decoder if config.vision == "resnet" else cnn_decoder)(params, config, space, x_hwc)
+
+
+def pixels_per_row(config: EncoderConfig, space: Space) -> int:
+    """How many entries of the last axis of `decode_image` are pixels; the others are padding."""
+    return space.shape[-1] * (config.kernel_sizes[0] ** 2 if encoder.is_patchify(config) else 1)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def pixel_loss(high: float, real: int, logits: Array, seen: Array) -> Array:
+    """Sigmoid cross-entropy, mean over pixels: the first `real` along the last axis.
+
+    Its gradient is recomputed from the logits: nothing in float32 is stored for it.
+    """
+    logits, target = to_float32(logits), encoder.dequantize(high, seen)
+    return _only_pixels(real, jax.nn.softplus(logits) - target * logits).sum() / _pixels(real, logits)
+
+
+def _pixel_loss_forward(high: float, real: int, logits: Array, seen: Array) -> tuple[Array, tuple[Array, Array]]:
+    return pixel_loss(high, real, logits, seen), (logits, seen)
+
+
+def _pixel_loss_backward(high: float, real: int, kept: tuple[Array, Array], gradient: Array) -> tuple[Array, None]:
+    logits, seen = kept
+    error = jax.nn.sigmoid(to_float32(logits)) - encoder.dequantize(high, seen)
+    return (_only_pixels(real, error) * (gradient / _pixels(real, logits))).astype(logits.dtype), None
+
+
+def _only_pixels(real: int, x: Array) -> Array:
+    return jnp.where(jax.lax.broadcasted_iota(jnp.int32, x.shape, x.ndim - 1) < real, x, 0.0)
+
+
+def _pixels(real: int, x: Array) -> int:
+    return x.size // x.shape[-1] * real
+
+
+pixel_loss.defvjp(_pixel_loss_forward, _pixel_loss_backward)
+
+
+def loss(space: Space, decoded: Array, seen: Array) -> Array:
+    """The loss of a part that is no image: softmax cross-entropy, summed over tokens; mean squared error of numbers."""
+    decoded = to_float32(decoded)
+    if isinstance(space, Tokens):
+        chosen = jnp.take_along_axis(jax.nn.log_softmax(decoded), seen[:, None], axis=-1)
+        return -chosen.sum()
+    if isinstance(space, Discrete):
+        return -jax.nn.log_softmax(decoded)[seen]
+    return jnp.square(decoded - seen.astype(jnp.float32)).mean()
+
+
+def conv_transpose(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
+    """The transpose of `encoder.conv`: one patch per pixel where patches do not overlap, else a strided one."""
+    if size == stride:
+        return join_patches(linear(params, x_hwc), size)
+    if stride == 1:
+        return encoder.conv(params, x_hwc, size, stride)
+    weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
+    y_hwc = jax.lax.conv_transpose(
+        x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )[0]
+    return y_hwc + broadcast_like(params["b"], y_hwc)
+
+
+def join_patches(patch_hwp: Array, size: int) -> Array:
+    """Undo `encoder.patches`."""
+    height, width, _ = patch_hwp.shape
+    cut = patch_hwp.reshape(height, width, size, size, -1).transpose(0, 2, 1, 3, 4)
+    return cut.reshape(height * size, width * size, -1)
+
+
+def pixel_layer(params: Params, config: EncoderConfig, space: Space, x_hwc: Array) -> Array:
+    """The last layer: pixels, or padded patches of them. An odd side was rounded up by the encoder."""
+    if encoder.is_patchify(config):
+        rows, columns = encoder.grid(config, space.shape)
+        wider = {name: encoder.pad_patch(part, axis=-1) for name, part in params.items()}
+        return linear(wider, x_hwc[:rows, :columns].reshape(rows * columns, -1))
+    x_hwc = conv_transpose(params, x_hwc, config.kernel_sizes[0], config.strides[0])
+    return x_hwc[: space.shape[0], : space.shape[1]]
+
+
+def init_conv_transpose(key: Array, size: int, stride: int, channels_in: int, channels_out: int) -> Params:
+    if size == stride:
+        return init_linear(key, channels_in, size * size * channels_out, scale=2.0)
+    return init_linear(key, size * size * channels_in, channels_out, scale=2.0)
+
+
+def init_cnn_decoder(key: Array, config: EncoderConfig, space: Space) -> Params:
+    outs = (space.shape[-1], *config.channels)
+    keys = jax.random.split(key, len(config.channels))
+    return {
+        f"conv_{n}": init_conv_transpose(
+            keys[n], config.kernel_sizes[n], config.strides[n], config.channels[n], outs[n]
+        )
+        for n in reversed(range(len(config.channels)))
+    }
+
+
+def cnn_decoder(params: Params, config: EncoderConfig, space: Space, x_hwc: Array) -> Array:
+    for n in reversed(range(1, len(config.channels))):
+        x_hwc = jax.nn.relu(conv_transpose(params[f"conv_{n}"], x_hwc, config.kernel_sizes[n], config.strides[n]))
+    return pixel_layer(params["conv_0"], config, space, x_hwc)
+
+
+def init_resnet_decoder(key: Array, config: EncoderConfig, space: Space) -> Params:
+    params, outs = {}, (space.shape[-1], *config.channels)
+    for n, (size, channels, blocks) in enumerate(zip(config.kernel_sizes, config.channels, config.blocks, strict=True)):
+        keys = jax.random.split(jax.random.fold_in(key, n), 2 * blocks + 1)
+        stage = {"up": init_conv_transpose(keys[0], size, config.strides[n], channels, outs[n])}
+        for block in range(2 * blocks):
+            stage[f"conv_{block}"] = encoder.init_conv(keys[block + 1], size, channels, channels)
+        params[f"stage_{n}"] = stage
+    return params
+
+
+def resnet_decoder(params: Params, config: EncoderConfig, space: Space, x_hwc: Array) -> Array:
+    for n in reversed(range(len(config.channels))):
+        stage, size = params[f"stage_{n}"], config.kernel_sizes[n]
+        for block in range(config.blocks[n]):
+            x_hwc = encoder.residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
+        x_hwc = jax.nn.relu(x_hwc)
+        x_hwc = (
+            conv_transpose(stage["up"], x_hwc, size, config.strides[n])
+            if n
+            else pixel_layer(stage["up"], config, space, x_hwc)
+        )
+    return x_hwc
+
+
+def decode_tokens(params: Params, y_d: Array, length: int) -> Array:
+    """Logits [L, V]: an LSTM whose input at every token is the projected y_d."""
+    start_d = linear(params["start"], y_d)
+
+    def body(carry: words.Carry, _: None) -> tuple[words.Carry, Array]:
+        carry = words.lstm_cell(params["lstm"], carry, start_d)
+        return carry, carry[0]
+
+    first = words.lstm_cell(params["lstm"], None, start_d)
+    _, hidden_ld = jax.lax.scan(body, first, None, length=length - 1, unroll=4)
+    return linear(params["word"], jnp.concatenate([first[0][None], hidden_ld]))

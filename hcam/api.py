@@ -1,0 +1,144 @@
+"""`hcam.train` and `hcam.load`: what the command line does, from Python, with an environment of one's own if wanted."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hcam import recipes
+from hcam.config import Config, TaskConfig, differences, read, to_json
+from hcam.envs import registry
+from hcam.envs.environment import Environment
+from hcam.runs import evaluate, loggers, pretrained, progress
+from hcam.runs.folder import RunFolder, fresh_name, write_eval
+from hcam.runs.pretrained import Trained
+from hcam.training import make_learner
+from hcam.training import train as loop
+
+RESUMABLE = ("run.steps", "run.log_every", "run.save_every", "run.keep", "run.eval_episodes")  # may change on the way
+
+
+class StoppedError(Exception):
+    """A signal ended training, and its state is saved."""
+
+    def __init__(self, number: int, folder: Path) -> None:
+        super().__init__(f"training was stopped and saved in {folder}.")
+        self.number = number
+
+
+def train(
+    config: Config | None = None,
+    env: Environment | None = None,
+    *,
+    run: Path | str | None = None,
+    resume: Path | str | None = None,
+    tensorboard: bool = False,
+    wandb: bool = False,
+) -> Trained:
+    """Trains an agent in a run folder, evaluates it, and loads it.
+
+    Args:
+      config: the settings; without them those of the run that is resumed, or general ones for `env`.
+      env: an environment of your own, in place of the one that `config.task` names.
+      run: the run folder; runs/TASK-MEMORY-NUMBER if not given.
+      resume: a run folder to continue.
+      tensorboard: also write TensorBoard files into the run folder.
+      wandb: also log to Weights & Biases.
+    """
+    config = settings(config, env, resume)
+    env = config.task.make() if env is None else env
+    learner = make_learner(config, env)  # refuses what does not fit, before there is a folder
+    if resume:
+        folder = RunFolder.open(Path(resume))
+    else:
+        short = config.task.task.rpartition(":")[2]
+        path = Path(run) if run else fresh_name(Path("runs"), f"{short}-{_memory(config)}")
+        folder = RunFolder.create(path, to_json(config) | facts(config.task, env))
+    steps, title = config.updates * config.steps_per_update, f"{folder.path}"
+    chosen: list[loggers.Logger] = []
+    with folder, progress.Display(steps, title) as display:
+        try:
+            chosen += loggers.loggers(folder.path, tensorboard, wandb, to_json(config))
+            for line in summary(config, learner):
+                display.say(line)
+            state_s, stopped = loop(config, learner, folder, display, chosen)
+            if stopped:
+                display.say(f"continue with: hcam train --resume {folder.path}")
+                raise StoppedError(stopped, folder.path)
+            levels = {name: config.task.level_params(env, name) for name in config.task.level_names(env)}
+            results = evaluate.evaluate_all(
+                learner.agent, env, state_s.params, levels, config.run.eval_episodes, on_progress=display.evaluating
+            )
+            write_eval(folder.path, results)
+        finally:
+            for logger in chosen:
+                logger.close()
+    return pretrained.load(folder.path, env=env)
+
+
+def settings(config: Config | None, env: Environment | None, resume: Path | str | None) -> Config:
+    """The settings of a run, complete; those of a run that is resumed may differ in little."""
+    saved = read(Path(resume)) if resume else None
+    config = config or saved
+    if config is None and env is None:
+        raise ValueError("train needs settings, an environment or a run to resume: give config, env or resume.")
+    if env is not None:
+        base = config.task if config else TaskConfig(task="")
+        task = task_of(env, base)
+        config = replace(config, task=task) if config else recipes.preset(recipes.GENERAL, task, env)
+    assert config is not None
+    config = replace(config, agent=config.agent.here())
+    if saved:
+        changed = [name for name in differences(saved, config) if name not in RESUMABLE]
+        if changed:
+            raise ValueError(
+                f"a run continues as it was started, but {', '.join(changed)} would change: leave it out, or start a "
+                "new run."
+            )
+    return config
+
+
+def task_of(env: Environment, task: TaskConfig) -> TaskConfig:
+    """The task that makes this environment again, where it can be written down."""
+    found = registry.spec(env) or (f"{registry.GIVEN}:{type(env).__name__}", {})
+    return replace(task, task=found[0], options=found[1])
+
+
+def facts(task: TaskConfig, env: Environment) -> dict[str, Any]:
+    """What figures and tables need to know of the levels, so that a run folder is enough to draw them."""
+    levels = task.level_names(env)
+    chance = {level: share for level in levels if (share := env.chance(level)) is not None}
+    titles = {level: title for level in levels if (title := env.title(level)) != level}
+    return {"chance": chance, "titles": titles}
+
+
+def summary(config: Config, learner: Any) -> list[str]:
+    """What is about to be trained, in a few lines."""
+    import jax
+
+    env, task, memory = learner.env, config.task, config.agent.memory
+    params = jax.eval_shape(learner.agent.init_params, jax.random.key(0))
+    size = sum(leaf.size for leaf in jax.tree.leaves(params))
+    space = env.observation_space
+    parts = space if isinstance(space, dict) else {"observation": space}
+    shown = ", ".join(f"{name} {'x'.join(map(str, part.shape))}".strip() for name, part in parts.items())
+    smaller = env.smaller(task.level_names(env))
+    layers = f"{memory.layers} layers, " if hasattr(memory, "layers") else ""
+    return [
+        f"{task.task}: {', '.join(task.level_names(env))}; the agent sees {shown}",
+        *([f"smaller than the published task: {', '.join(smaller)}"] if smaller else []),
+        f"memory {_memory(config)}: {layers}width {memory.width}; {size:,} parameters; on "
+        f"{jax.devices()[0].device_kind}",
+        f"{config.run.steps:,} steps: {config.learner.environments} environments, unrolls of {config.learner.unroll}",
+    ]
+
+
+def _memory(config: Config) -> str:
+    from hcam.agent import memories
+
+    return memories.name_of(config.agent.memory).rpartition(":")[2].lower()
+
+
+def load(source: Path | str, *, best: bool = False, env: Environment | None = None) -> Trained:
+    """A trained agent: `hcam.load("pretrained:NAME")`, of a run folder, or of an exported one."""
+    return pretrained.load(source, best=best, env=env, on_skip=lambda line: print(line, file=sys.stderr))

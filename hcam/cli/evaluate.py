@@ -1,0 +1,84 @@
+"""`hcam eval`."""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from hcam.runs.checkpoint import as_json, explained, write_file
+
+Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
+
+
+def evaluate(
+    agent: tyro.conf.Positional[str],
+    level: Levels = (),
+    episodes: int = 500,
+    seed: int = 0,
+    best: bool = False,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+) -> int:
+    """Evaluate a trained agent.
+
+    Args:
+        agent: A run folder, an exported folder, or pretrained:NAME.
+        level: Levels to play, also ones that it was never trained on. Without any, those of its training.
+        episodes: Episodes per level.
+        seed: Another number, other episodes.
+        best: Take the checkpoint that was best in training instead of the last one.
+        out: Also write the numbers to this file, as JSON.
+    """
+    from rich.console import Console
+
+    from hcam.api import load
+    from hcam.runs.evaluate import evaluate_all
+    from hcam.runs.progress import Display
+
+    if not 0 <= seed < 2**31 - 1:
+        raise ValueError(f"seed must be from 0 to {2**31 - 2:,}, but is {seed}.")
+    trained = load(agent, best=best)
+    if out:
+        refuse_unwritable(out)  # before the minutes of playing, not after
+    task, env = trained.config.task, trained.env
+    params = {name: task.level_params(env, name) for name in level or task.level_names(env)}
+    title = f"{agent}, {trained.metadata['steps']:,} steps"
+    with Display(trained.config.run.steps, title) as display:
+        results = evaluate_all(
+            trained.agent, env, trained.params_s, params, episodes, seed=seed, on_progress=display.evaluating
+        )
+    Console().print(table_of(results, title))
+    if out:
+        content = {"run": Path(agent).name, "steps": trained.metadata["steps"], "seed": seed, **results}
+        with explained(f"{out} cannot be written"):
+            write_file(out, as_json(content))
+        print(f"numbers: {out}", file=sys.stderr)
+    return 0
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raises where a file could not be written later; makes the folder that it goes into."""
+    with explained(f"{path} cannot be written"):
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder: give --out the name of a file.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+
+
+def table_of(results: dict[str, dict[str, dict[str, float]]], title: str) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    episodes = next(iter(results["greedy"].values()))["episodes"]
+    look: Any = {"title_justify": "left", "box": box.SIMPLE, "padding": (0, 1, 0, 0)}  # for a terminal of 80 columns
+    table = Table(title=Text(f"{title}, {episodes} episodes a level"), **look)
+    for heading in ("level", *results, "return", "length"):
+        table.add_column(heading, justify="left" if heading == "level" else "right", no_wrap=True)
+    for level, greedy in results["greedy"].items():
+        ways = [results[way][level] for way in results]
+        cells = [f"{one['success']:.1%} ({100 * one['low']:.1f} to {100 * one['high']:.1f})" for one in ways]
+        table.add_row(Text(level), *cells, f"{greedy['return']:.3f}", f"{greedy['length']:.1f}")
+    return table

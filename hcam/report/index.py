@@ -1,0 +1,93 @@
+"""The index of a folder of results: every run and every benchmark below it, group by group."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hcam.report.markdown import code, escape, row
+from hcam.report.runs import Run, read, short
+from hcam.runs.folder import METRICS
+
+INDEX = "README.md"
+QUESTION = "question.txt"  # in a group's folder: what its runs are to answer, in a sentence
+BENCH = "bench.json"
+
+RUN_HEAD = ("run", "memory", "steps", "minutes", "success, greedy", "seeds", "commit")
+BENCH_HEAD = ("benchmark", "device", "jax", "commit")
+
+
+def write(root: Path) -> Path:
+    """Writes the index into the folder; returns its path."""
+    groups = find(root)
+    if not groups:
+        raise ValueError(f"there is no run and no benchmark below {root}: give a folder that holds some.")
+    text = f"# What is in {escape(root.resolve().name)}\n\nMade by `hcam report` from the folders below.\n"
+    for group, folders in groups.items():
+        text += f"\n## {escape(group)}\n\n" + _group(root / group, folders)
+    (root / INDEX).write_text(text, encoding="utf-8")
+    return root / INDEX
+
+
+def find(root: Path) -> dict[str, list[Path]]:
+    """Folders of runs and benchmarks, by the folder that they are in."""
+    marks = sorted({mark.parent for name in (METRICS, BENCH) for mark in root.rglob(name)})
+    groups: dict[str, list[Path]] = {}
+    for folder in marks:
+        if folder != root:
+            groups.setdefault(folder.parent.relative_to(root).as_posix(), []).append(folder)
+    return groups
+
+
+def _group(folder: Path, members: list[Path]) -> str:
+    question = folder / QUESTION
+    text = f"{escape(question.read_text(encoding='utf-8').strip())}\n\n" if question.is_file() else ""
+    runs = [path for path in members if (path / METRICS).exists()]
+    benches = [path for path in members if path not in runs]
+    tables = [_table(RUN_HEAD, [_run(path) for path in runs]), _table(BENCH_HEAD, [_bench(path) for path in benches])]
+    return text + "\n".join(table for table in tables if table)
+
+
+def _table(head: tuple[str, ...], rows: list[list[str]]) -> str:
+    return "\n".join([row(*head), row(*["---"] * len(head)), *(row(*cells) for cells in rows)]) + "\n" if rows else ""
+
+
+def _run(folder: Path) -> list[str]:
+    try:
+        run = read(folder)
+    except (ValueError, OSError) as error:
+        return [code(folder.name), escape(f"cannot be read: {error}"), *[""] * (len(RUN_HEAD) - 2)]
+    minutes = "?" if run.seconds is None else f"{run.seconds / 60:,.1f}"
+    return [
+        code(folder.name),
+        escape(run.memory),
+        short(run.steps),
+        minutes,
+        _success(run),
+        str(run.seeds),
+        _commit(run.made_by),
+    ]
+
+
+def _success(run: Run) -> str:
+    found = {level: part["success"] for level, part in run.evaluation.get("greedy", {}).items() if "success" in part}
+    if not found:
+        return "not evaluated"
+    return "<br>".join(f"{escape(level)} {100 * share:.1f} %" for level, share in found.items())
+
+
+def _bench(folder: Path) -> list[str]:
+    try:
+        content = json.loads((folder / BENCH).read_bytes())
+    except (ValueError, OSError) as error:
+        return [code(folder.name), escape(f"cannot be read: {error}"), "", ""]
+    known = content if isinstance(content, dict) else {}
+    return [
+        code(folder.name),
+        escape(str(known.get("device", "not known"))),
+        escape(str(known.get("jax", "not known"))),
+        _commit(known),
+    ]
+
+
+def _commit(made_by: dict[str, Any]) -> str:
+    return code(str(made_by["commit"])[:10]) if made_by.get("commit") else "not known"

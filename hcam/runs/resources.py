@@ -1,0 +1,60 @@
+"""What a run needs of a machine's memory, estimated before anything is compiled."""
+
+import os
+from functools import partial
+from typing import Any
+
+import jax
+
+from hcam.learning.learner import Learner
+from hcam.learning.rollout import act
+
+MARGIN = 0.95  # of a machine's memory: what is estimated is a lower bound
+
+
+def refuse_too_large(learner: Learner, seeds: int) -> None:
+    """Raises where the run's state and one unroll of it alone would not fit."""
+    available = available_bytes()
+    try:
+        needed = seeds * needed_bytes(learner)
+    except (OverflowError, TypeError, ValueError) as error:  # an axis that is longer than JAX can count
+        raise ValueError(f"this run is too large for any machine ({error}): lower {_LARGE}.") from error
+    if available and needed > MARGIN * available:
+        raise ValueError(
+            f"this run needs at least {needed / 1e9:,.1f} GB of memory, but this machine has {available / 1e9:,.1f}: "
+            f"lower {_LARGE}."
+        )
+
+
+_LARGE = "--environments, --unroll or the sizes of the memory"
+
+
+def needed_bytes(learner: Learner) -> int:
+    """The state of a run and the transitions of one unroll, of one seed."""
+    config = learner.config
+    one = learner._replace(config=type(config)(environments=1, unroll=1))
+    state = jax.eval_shape(one.init, jax.random.key(0))
+    step = partial(act, one.agent, one.env, labelled=one.objective.labelled)
+    _, transition = jax.eval_shape(step, state.params, one.env_params, state.key, _first(state.actors_b))
+    per_environment = _bytes(state.actors_b) + config.unroll * _bytes(transition)
+    return _bytes((state.params, state.optimiser)) + config.environments * per_environment
+
+
+def _first(tree_b: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf.update(shape=leaf.shape[1:]), tree_b)
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def available_bytes() -> int | None:
+    """Of the device, or of this machine where that is the device; None: not known."""
+    device = jax.devices()[0]
+    if device.platform == "cpu":
+        try:
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (AttributeError, ValueError, OSError):  # not on Windows
+            return None
+    limit = (device.memory_stats() or {}).get("bytes_limit")
+    return int(limit) if limit else None

@@ -1,0 +1,206 @@
+"""The loop: act and learn, log, save, until the steps are done. Read this first: every import is one stage."""
+
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hcam import agent
+from hcam.config import Config, to_json
+from hcam.envs.environment import Environment
+from hcam.envs.levels import Mixture
+from hcam.learning import metrics, objectives, optimiser
+from hcam.learning.layout import vmap_seeds
+from hcam.learning.learner import Learner
+from hcam.runs import checkpoint
+from hcam.runs.folder import RunFolder
+from hcam.runs.loggers import Logger
+from hcam.runs.progress import Display
+from hcam.runs.resources import refuse_too_large
+from hcam.types import TrainState
+
+
+class DivergedError(ValueError):
+    """A loss is no longer a number."""
+
+
+def make_learner(config: Config, env: Environment | None = None) -> Learner:
+    """Everything that is decided before compilation: what does not fit is refused here."""
+    every, unroll = config.objective.reconstruct_every, config.learner.unroll
+    if unroll % every:
+        raise ValueError(f"reconstruct_every is {every}, which does not divide an unroll of {unroll} steps evenly.")
+    env = config.task.make() if env is None else env
+    env_params = config.task.params(env)
+    if config.learner.curriculum and not isinstance(env_params, Mixture):
+        raise ValueError(f"a curriculum chooses among levels, but {config.task.task} has none: leave it out.")
+    learner = Learner(
+        agent=agent.make(config.agent, env),
+        env=env,
+        env_params=env_params,
+        levels=len(config.task.level_names(env)),
+        optimiser=optimiser.make(config.optimiser, config.updates * config.learner.gradient_steps),
+        objective=objectives.make(config.objective),
+        config=config.learner,
+    )
+    refuse_too_large(learner, config.run.seeds)
+    return learner
+
+
+def train(
+    config: Config, learner: Learner, folder: RunFolder, display: Display, loggers: Sequence[Logger] = ()
+) -> tuple[TrainState, int]:
+    """Trains to the end or until a signal: the state of all seeds (their axis S comes first), and the signal or 0.
+
+    A run folder that has checkpoints continues from its last whole one: parameters, optimiser, environments, memories,
+    random keys and counters, so that the run is the same, bit for bit, as if it had never stopped.
+    """
+    levels = config.task.level_names(learner.env)
+    seed_s = jnp.arange(config.run.seeds, dtype=jnp.int32) + config.run.seed
+    init = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))
+    found = checkpoint.restore(folder.checkpoints, jax.eval_shape(init, seed_s))
+    state_s, saved = found or (init(seed_s), {"steps": 0, "seconds": 0.0, "best": -1.0})
+    refuse_shorter(config, folder, saved)
+    folder.amend(folder.config | to_json(config))
+    folder.rewind(saved["steps"])
+    if found:
+        display.say(f"continuing from {saved['steps']:,} steps")
+    else:
+        folder.begin()
+
+    display.compiling()
+    update = jax.jit(vmap_seeds(learner.update, config.run.seeds), donate_argnums=0).lower(state_s).compile()
+    learning_rate = optimiser.learning_rate(config.optimiser, config.updates * config.learner.gradient_steps)
+
+    done, clock = int(state_s.updates[0]), Clock(saved["seconds"])
+    pending: list[Any] = []  # metrics of updates since the last row
+    unsaved: list[Any] = []  # metrics of rows since the last checkpoint
+    last = done >= config.updates
+    with signals() as stopped:
+        while not last:
+            # Act and learn.
+            state_s, metrics_s = update(state_s)
+            pending.append(metrics_s)
+            done += 1
+
+            # Log. Only here does the host wait for the device. A signal that comes after the next line is seen one
+            # update later, so that whatever ends the loop has been logged and saved.
+            last = done >= config.updates or bool(stopped)
+            if not (last or len(pending) == 1024 or clock.due("log", config.run.log_every)):
+                continue
+            pending = jax.device_get(pending)
+            refuse_nan(pending, done, config, folder, saved)
+            metrics_s = metrics.add(pending)
+            row = metrics.row(
+                metrics_s,
+                levels,
+                update=done,
+                steps=done * config.steps_per_update,
+                seconds=clock.seconds,
+                rate=len(pending) * config.steps_per_update / clock.lap("log"),
+                learning_rate=float(learning_rate(done * config.learner.gradient_steps)),
+            )
+            for write in (folder.append, display.update, *(logger.write for logger in loggers)):
+                write(row)
+            unsaved.append(metrics_s)
+            pending = []
+
+            # Save.
+            if last or clock.due("save", config.run.save_every):
+                refuse_not_finite(state_s, row["steps"], folder, saved)
+                score = metrics.score(metrics.row(metrics.add(unsaved), levels))
+                saved = {"steps": row["steps"], "seconds": row["seconds"], "best": max(saved["best"], score)}
+                if score >= saved["best"]:  # first: wherever this is killed, there is a best one if there is any
+                    checkpoint.save_best(folder.checkpoints, {"params": state_s.params}, saved | {"success": score})
+                checkpoint.save(folder.checkpoints, state_s, done, saved, keep=config.run.keep)
+                folder.saved()
+                clock.lap("save")
+                unsaved = []
+    if stopped:
+        display.say(f"stopped and saved at {saved['steps']:,} steps")
+    return state_s, stopped[0] if stopped else 0
+
+
+def refuse_shorter(config: Config, folder: RunFolder, saved: dict[str, Any]) -> None:
+    if config.updates * config.steps_per_update < saved["steps"]:
+        raise ValueError(
+            f"{folder.path} is at {saved['steps']:,} steps already and cannot end at {config.run.steps:,}: "
+            "leave out --steps, or give more."
+        )
+
+
+def refuse_nan(pending: list[Any], done: int, config: Config, folder: RunFolder, saved: dict[str, Any]) -> None:
+    if found := metrics.first_not_finite(pending):
+        number, term = found
+        raise diverged(term, (done - len(pending) + number + 1) * config.steps_per_update, folder, saved)
+
+
+def refuse_not_finite(state_s: TrainState, steps: int, folder: RunFolder, saved: dict[str, Any]) -> None:
+    """The last gradient step may have lost parameters without its own losses showing it yet."""
+    learned = jax.tree.leaves((state_s.params, state_s.optimiser))
+    if not all(np.isfinite(leaf).all() for leaf in jax.device_get(learned)):
+        raise diverged("a parameter", steps, folder, saved)
+
+
+def diverged(what: str, steps: int, folder: RunFolder, saved: dict[str, Any]) -> DivergedError:
+    where = f"the last good checkpoint is that of {saved['steps']:,} steps in {folder.checkpoints}"
+    return DivergedError(
+        f"{what} is not a number any more at {steps:,} steps: lower --learning-rate or --clip, and start again; "
+        + (where if saved["steps"] else "there was no checkpoint yet")
+        + "."
+    )
+
+
+class Clock:
+    """Seconds of training, over all resumes, and since each of several events."""
+
+    def __init__(self, before: float) -> None:
+        self._begin = time.monotonic()
+        self._before = before
+        self._laps: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        return self._before + time.monotonic() - self._begin
+
+    def since(self, event: str) -> float:
+        return time.monotonic() - self._laps.get(event, self._begin)
+
+    def due(self, event: str, every: float) -> bool:
+        return self.since(event) >= every
+
+    def lap(self, event: str) -> float:
+        seconds, self._laps[event] = max(self.since(event), 1e-9), time.monotonic()
+        return seconds
+
+
+@contextmanager
+def signals() -> Iterator[list[int]]:
+    """Ctrl-C, SIGTERM and SIGHUP ask the loop to finish its update and save; a second one interrupts at once.
+
+    A signal that is ignored, as SIGHUP is under `nohup`, stays ignored.
+    """
+    caught: list[int] = []
+
+    def note(number: int, _: Any) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    names = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows lacks the last
+    kinds = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    kinds = [kind for kind in kinds if signal.getsignal(kind) != signal.SIG_IGN]
+    try:
+        before = [signal.signal(kind, note) for kind in kinds]
+    except ValueError:  # not the main thread, which alone receives signals
+        yield caught
+        return
+    try:
+        yield caught
+    finally:
+        for kind, handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)

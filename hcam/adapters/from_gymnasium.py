@@ -5,7 +5,8 @@ once for all environments of a vmap. An environment on the host cannot go back, 
 One that computes with JAX itself needs a second CPU core: the thread that calls back waits, and XLA has one per core.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -22,6 +23,24 @@ try:
     from gymnasium import spaces
 except ImportError as error:
     raise ImportError("hcam.adapters.from_gymnasium needs gymnasium, which `pip install gymnasium` brings.") from error
+
+
+class HostEnvironmentError(RuntimeError):
+    """An environment on the host raised an exception, which is the cause of this one."""
+
+
+@contextmanager
+def raising_host_errors(env: Any) -> Iterator[None]:
+    """Turns what JAX makes of an exception in a callback, two screens of its own frames, into one sentence."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError:
+        cause = getattr(env, "host_error", None)
+        if cause is None:
+            raise
+        sentence = f"the environment raised {type(cause).__name__}: {cause}"
+        raise HostEnvironmentError(sentence) from cause
+
 
 NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32"}  # JAX's numbers have 32 bits
 TICKETS = 2**31  # then they begin again
@@ -85,6 +104,11 @@ class HostEnvironment(Environment):
     def close(self) -> None:
         self._host.close()
 
+    @property
+    def host_error(self) -> Exception | None:
+        """The exception that an environment of the host has raised, if one has."""
+        return self._host.error
+
     def _observation_shapes(self) -> Any:
         return jax.tree.map(lambda space: _shape(space.dtype, space.shape), self._observation_space)
 
@@ -96,9 +120,10 @@ class _Host:
         self._make_env, self._space = make_env, space
         self._envs, self._tickets = [first], [-1]
         self._calls, self._lock = 0, Lock()
+        self.error: Exception | None = None
 
     def reset(self, seed: jax.Array) -> tuple[Any, ...]:
-        with self._lock:
+        with self._lock, self._noting():
             seeds, batch = np.asarray(seed).ravel().tolist(), np.shape(seed)
             while len(self._envs) < len(seeds):
                 self._envs.append(self._make_env())
@@ -108,8 +133,17 @@ class _Host:
             observations = [self._envs[slot].reset(seed=seed)[0] for slot, seed in zip(slots, seeds, strict=True)]
             return self._stack(observations, batch), np.array(slots, np.int32).reshape(batch), np.full(batch, ticket)
 
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        self.error = None
+        try:
+            yield
+        except Exception as error:
+            self.error = error
+            raise
+
     def step(self, slot: jax.Array, ticket: jax.Array, action: jax.Array) -> tuple[Any, ...]:
-        with self._lock:
+        with self._lock, self._noting():
             batch = np.shape(slot)
             slots, tickets, actions = (np.asarray(part).ravel().tolist() for part in (slot, ticket, action))
             if len(set(slots)) < len(slots) or tickets != [self._tickets[slot] for slot in slots]:

@@ -3,6 +3,7 @@
 from_gymnasium.py is the other direction.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -32,6 +33,13 @@ RENDERING: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}
 AUTORESET: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}
 RENDERING_AND_AUTORESET = RENDERING | AUTORESET
 
+FORKED = (
+    "this process was forked, and JAX does not survive that: start worker processes by spawn, as in "
+    'gymnasium.make_vec(..., vectorization_mode="async", vector_kwargs={"context": "spawn"}), or leave out the mode: '
+    "then all environments are one compiled program."
+)
+_PARENT = os.getpid()
+
 
 class GymnasiumEnv(gymnasium.Env[Any, Any]):
     """A task by name, or an environment, as Gymnasium's. `level` is one name, or several of which episodes draw one.
@@ -49,8 +57,10 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         **options: Any,
     ) -> None:
         self.environment = _environment(env, options)
-        self._batch = _Batch(self.environment, 1, level)
+        # In a forked process any use of JAX may hang: `reset` says so, which a vector environment passes on.
+        self._batch = _Batch(self.environment, 1, level) if os.getpid() == _PARENT else None
         self._over = True
+        self._shown: Observation | None = None
         self.metadata = _rendering(self.environment)
         self.render_mode = _render_mode(render_mode, self.metadata)
         self.action_space = to_gymnasium(self.environment.action_space)
@@ -58,7 +68,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        self._shown = _first(self._batch.reset([self.np_random], options or {}))
+        self._shown = _first(self._playing.reset([self.np_random], options or {}))
         self._over = False
         return _readable(self.environment.observation_space, self._shown), {}
 
@@ -66,15 +76,25 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         action = _whole("action must be a whole number", self.environment.action_space, action, ())
         if self._over:
             raise ResetNeeded("there is no episode, or it is over: call reset() before step().")
-        last, observation, reward, terminated, truncated, info = self._batch.step(action[None])
+        last, observation, reward, terminated, truncated, info = self._playing.step(action[None])
         self._over = bool(terminated[0] or truncated[0])
         self._shown = _first(jax.device_get(last) if self._over else observation)
         info = {name: value.tolist()[0] if value.ndim == 1 else np.array(value[0]) for name, value in info.items()}
         observation = _readable(self.environment.observation_space, self._shown)
         return observation, float(reward[0]), bool(terminated[0]), bool(truncated[0]), info
 
+    @property
+    def _playing(self) -> "_Batch":
+        if self._batch is None:
+            raise RuntimeError(FORKED)
+        return self._batch
+
     def render(self) -> Any:
-        return np.array(self._shown[IMAGE]) if self.render_mode else None
+        if self.render_mode is None:
+            return None
+        if self._shown is None:
+            raise ResetNeeded("there is nothing to render yet: call reset() before render().")
+        return np.array(self._shown[IMAGE])
 
 
 class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
@@ -97,6 +117,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         self.environment, self.num_envs = _environment(env, options), num_envs
         self._batch = _Batch(self.environment, num_envs, level)
         self._generators = [np_random()[0] for _ in range(num_envs)]
+        self._shown: Observation | None = None
         self.metadata = _rendering(self.environment) | AUTORESET
         self.render_mode = _render_mode(render_mode, self.metadata)
         self.single_action_space = to_gymnasium(self.environment.action_space)
@@ -133,7 +154,11 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         return observations
 
     def render(self) -> tuple[Any, ...] | None:
-        return tuple(np.array(self._shown[IMAGE])) if self.render_mode else None
+        if self.render_mode is None:
+            return None
+        if self._shown is None:
+            raise ResetNeeded("there is nothing to render yet: call reset() before render().")
+        return tuple(np.array(self._shown[IMAGE]))
 
 
 def to_gymnasium(space: Spaces) -> spaces.Space[Any]:

@@ -28,6 +28,11 @@ def require(kept: Any, sentence: str) -> None:
 
 
 def check_static(env: Environment) -> None:
+    missing = [
+        name for name in ("reset", "step", "params", "action_space", "observation_space") if not hasattr(env, name)
+    ]
+    if missing:
+        raise TypeError(f"check takes an environment, but {env!r} has no {', '.join(missing)}.")
     try:
         hash(env)
     except TypeError as error:

@@ -6,7 +6,8 @@ levels; an environment without levels takes any pytree of arrays in its place.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -146,7 +147,8 @@ class Environment:
         params = self.params() if params is None else params
         key_advance, key_start = jax.random.split(key)
         played = level_of(params, state)
-        last, reward, terminated, truncated, info = self.advance(key_advance, state, action, played)
+        with _explained(self):
+            last, reward, terminated, truncated, info = self.advance(key_advance, state, action, played)
         fresh, done = self._start(key_start, params), terminated | truncated
         after = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, last)
         info = info | {"terminated": terminated, "truncated": truncated, "level": getattr(state, "level", jnp.int32(0))}
@@ -154,10 +156,22 @@ class Environment:
         return self.observe(after, level_of(params, after)), after, reward, terminated, truncated, info
 
     def _start(self, key: jax.Array, params: EnvParams) -> State:
-        if not isinstance(params, Mixture):
-            return self.start(key, params)
-        number = mixtures.draw(key, params)
-        return _with_level(self, self.start(key, mixtures.pick(params, number)), number, params.weight_l.size)
+        mixed = isinstance(params, Mixture)
+        number = mixtures.draw(key, params) if mixed else jnp.int32(0)
+        with _explained(self):
+            state = self.start(key, mixtures.pick(params, number) if mixed else params)
+        return _with_level(self, state, number, params.weight_l.size) if mixed else state
+
+
+@contextmanager
+def _explained(env: Environment) -> Iterator[None]:
+    """A state or params of another environment lack what this one asks of them: says so."""
+    try:
+        yield
+    except (AttributeError, TypeError) as error:
+        name = type(env).__name__
+        sentence = f"{name} cannot use this state or these params ({error}): take them from its own reset and params()."
+        raise TypeError(sentence) from error
 
 
 def _with_level(env: Environment, state: State, number: jax.Array, count: int) -> State:

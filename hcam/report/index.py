@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from hcam.report.markdown import code, escape, row
-from hcam.report.runs import Run, read, short
-from hcam.runs.folder import METRICS
+from hcam.report.runs import Scores, read, read_evaluation, short
+from hcam.runs.folder import EVAL, METRICS
 
 INDEX = "README.md"
 QUESTION = "question.txt"  # in a group's folder: what its runs are to answer, in a sentence
 BENCH = "bench.json"
 
 RUN_HEAD = ("run", "memory", "steps", "minutes", "success, greedy", "seeds", "commit")
+EVAL_HEAD = ("evaluation", "success, greedy")
 BENCH_HEAD = ("benchmark", "device", "jax", "commit")
 
 
@@ -29,8 +30,8 @@ def write(root: Path) -> Path:
 
 
 def find(root: Path) -> dict[str, list[Path]]:
-    """Folders of runs and benchmarks, by the folder that they are in."""
-    marks = sorted({mark.parent for name in (METRICS, BENCH) for mark in root.rglob(name)})
+    """Folders of runs, evaluations and benchmarks, by the folder that they are in."""
+    marks = sorted({mark.parent for name in (METRICS, EVAL, BENCH) for mark in root.rglob(name)})
     groups: dict[str, list[Path]] = {}
     for folder in marks:
         if folder != root:
@@ -42,8 +43,13 @@ def _group(folder: Path, members: list[Path]) -> str:
     question = folder / QUESTION
     text = f"{escape(question.read_text(encoding='utf-8').strip())}\n\n" if question.is_file() else ""
     runs = [path for path in members if (path / METRICS).exists()]
-    benches = [path for path in members if path not in runs]
-    tables = [_table(RUN_HEAD, [_run(path) for path in runs]), _table(BENCH_HEAD, [_bench(path) for path in benches])]
+    benches = [path for path in members if (path / BENCH).exists()]
+    others = [path for path in members if path not in runs and path not in benches]
+    tables = [
+        _table(RUN_HEAD, [_run(path) for path in runs]),
+        _table(EVAL_HEAD, [_evaluation(path) for path in others]),
+        _table(BENCH_HEAD, [_bench(path) for path in benches]),
+    ]
     return text + "\n".join(table for table in tables if table)
 
 
@@ -62,14 +68,21 @@ def _run(folder: Path) -> list[str]:
         escape(run.memory),
         short(run.steps),
         minutes,
-        _success(run),
+        _success(run.evaluation),
         str(run.seeds),
         _commit(run.made_by),
     ]
 
 
-def _success(run: Run) -> str:
-    found = {level: part["success"] for level, part in run.evaluation.get("greedy", {}).items() if "success" in part}
+def _evaluation(folder: Path) -> list[str]:
+    try:
+        return [code(folder.name), _success(read_evaluation(folder, None))]
+    except (ValueError, OSError) as error:
+        return [code(folder.name), escape(f"cannot be read: {error}")]
+
+
+def _success(evaluation: Scores) -> str:
+    found = {level: part["success"] for level, part in evaluation.get("greedy", {}).items() if "success" in part}
     if not found:
         return "not evaluated"
     return "<br>".join(f"{escape(level)} {100 * share:.1f} %" for level, share in found.items())

@@ -46,7 +46,7 @@ def config(old: Mapping[str, Any]) -> dict[str, Any]:
 def memory(old: Mapping[str, Any]) -> dict[str, Any]:
     """One dataclass had the settings of all memories; now each has its own."""
     name = str(old.get("memory", "hcam"))
-    new = {key: old[before] for key, before in MEMORIES.get(name, {}).items() if before in old}
+    new = {key.removeprefix("trxl_"): old[key] for key in MEMORIES.get(name, ()) if key in old}
     window, gated = old.get("window"), old.get("gated")
     if name == "trxl":
         new["window"] = 320 if window is None else window

@@ -116,27 +116,36 @@ class Ballet(Environment):
         return _opening(from_description(description))
 
     def describe(self, state: State) -> dict[str, Any]:
-        return to_description(jax.device_get(state.episode))
+        return to_description(jax.device_get(_episode(state)))
 
     def expert(self, state: State) -> jax.Array:
         """Straight to the right dancer."""
-        home = jnp.asarray(PLACES)[jnp.argmax(state.episode.order_p == state.episode.target)]
+        episode = _episode(state)
+        home = jnp.asarray(PLACES)[jnp.argmax(episode.order_p == episode.target)]
         heading = jnp.sign(home - state.agent)
         return jnp.argmax((jnp.asarray(MOVES) == heading[None]).all(-1))
 
     def label(self, state: State) -> jax.Array:
         """While the dancers dance, no action is right or wrong."""
-        return jnp.where(state.time < _question(state.episode), -1, self.expert(state))
+        return jnp.where(state.time < _question(_episode(state)), -1, self.expert(state))
 
     def moments(self, state: State) -> Moments:
         """The frames of the target's dance; frame 0 already shows the first move."""
-        episode = state.episode
+        episode = _episode(state)
         begin = episode.target * (PERIOD + episode.delay)
         return Moments(begin, begin + DANCE_STEPS, _question(episode))
 
 
 def _opening(episode: Episode) -> State:
     return State(episode, jnp.int32(0), jnp.full(2, CENTRE, jnp.int32), jnp.int32(0))
+
+
+def _episode(state: State) -> Episode:
+    if not isinstance(state, State):
+        raise TypeError(
+            f"this is no state of Ballet, but a {type(state).__module__}.{type(state).__name__}: take one from its reset or step."
+        )
+    return state.episode
 
 
 def _question(episode: Episode) -> jax.Array:

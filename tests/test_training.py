@@ -24,12 +24,13 @@ from safetensors import safe_open
 from hcam import training as loop
 from hcam.cli.train import parse
 from hcam.config import Config, to_json
+from hcam.envs.environment import Environment
 from hcam.learning import curriculum
-from hcam.learning.learner import TrainState
 from hcam.learning.metrics import EpisodeStats, UpdateMetrics
 from hcam.runs import checkpoint
 from hcam.runs.folder import RunFolder, read_metrics
 from hcam.runs.progress import Display
+from hcam.types import TrainState
 
 TINY = ["first_symbol", "--levels", "blanks2", "--schedule", "constant", "--eval-episodes", "8"]
 TINY += ["--environments", "4", "--unroll", "8", "--minibatches", "2", "--hidden", "8", "--mlp", "1"]
@@ -89,7 +90,7 @@ def run(config: Config, path: Path, loggers: Sequence[Any] = ()) -> Told:
         RunFolder.open(path) if path.exists() else RunFolder.create(path, to_json(config)) as folder,
         Display(config.run.steps, "tiny", Console(file=out, width=500, _environ={})) as display,
     ):
-        state_s, stopped = loop.train(config, folder, display, loggers)
+        state_s, stopped = loop.train(config, loop.make_learner(config), folder, display, loggers)
     return Told(path, state_s, stopped, read_metrics(path), out.getvalue())
 
 
@@ -132,8 +133,9 @@ def test_rows_have_what_reports_read(whole: Told):
     for row in whole.rows:
         assert row["rate"] > 0
         assert row["learning_rate"] == pytest.approx(1e-3)
-        assert set(row["losses"]) == {"policy", "baseline", "entropy", "observation"}
-        assert {"rho", "gradient"} <= set(row["health"])
+        assert set(row["losses"]) == {"policy", "baseline", "observation"}
+        assert {"ratio", "gradient_norm"} <= set(row["diagnostics"])
+        assert 0 < row["diagnostics"]["entropy"] <= np.log(4) + 1e-6
         assert set(row["levels"]) == {"blanks2"}
         level = row["levels"]["blanks2"]
         assert row["success"] == level["success"]
@@ -148,7 +150,7 @@ def test_rows_have_what_reports_read(whole: Told):
 def test_what_the_display_says(whole: Told):
     assert "compiling" in whole.said
     assert f"{UPDATES * STEPS} / {UPDATES * STEPS} steps" in whole.said
-    assert "going on" not in whole.said
+    assert "continuing" not in whole.said
     assert whole.stopped == 0
 
 
@@ -216,7 +218,7 @@ def test_a_signal_saves_and_the_run_goes_on_as_if_nothing_had_happened(
 
     second = run(config, path)
     assert second.stopped == 0
-    assert f"going on from {8 * STEPS} steps" in second.said
+    assert f"continuing from {8 * STEPS} steps" in second.said
     assert [row["steps"] for row in second.rows] == [row["steps"] for row in whole.rows]
     assert [row["losses"] for row in second.rows] == [row["losses"] for row in whole.rows]
     seconds = [row["seconds"] for row in second.rows]
@@ -231,7 +233,7 @@ def test_a_damaged_checkpoint_costs_an_update_and_not_the_run(whole: Told, tmp_p
     newest.write_bytes(newest.read_bytes()[:-100])
     with pytest.warns(UserWarning, match=f"{UPDATES - 1:012d}.safetensors is used instead"):
         again = run(tiny(save_every=SELDOM), path)
-    assert f"going on from {(UPDATES - 1) * STEPS} steps" in again.said
+    assert f"continuing from {(UPDATES - 1) * STEPS} steps" in again.said
     assert [row["steps"] for row in again.rows] == [row["steps"] for row in whole.rows]
     assert_same_bits(last_of(path), last_of(whole.path))
 
@@ -255,10 +257,14 @@ class Idle(NamedTuple):
     loss_breaks_at: int = -1
     params_break_at: int = -1
 
+    @property
+    def env(self) -> Environment:
+        return envs.make("first_symbol")
+
     def init(self, key: jax.Array) -> TrainState:
         params = {"w": jax.random.uniform(key, (2,))}
         actors_b: Any = {"x": jnp.zeros(3)}
-        record = curriculum.begin(1)
+        record = curriculum.init(1)
         return TrainState(params, {"m": jnp.zeros(2)}, actors_b, record, jax.random.key(7), jnp.int32(0))
 
     def update(self, state: TrainState) -> tuple[TrainState, UpdateMetrics]:
@@ -325,6 +331,8 @@ def test_rows_come_by_the_clock_and_checkpoints_less_often(tmp_path: Path, idle:
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     class Slow(NamedTuple):
+        env: Environment = learner.env
+
         def init(self, key: jax.Array) -> TrainState:
             return learner.init(key)
 
@@ -523,6 +531,6 @@ def test_reconstructed_steps_must_divide_an_unroll():
     every = config.learner.unroll - 1
     sentence = f"reconstruct_every is {every}, which does not divide an unroll of {every + 1} steps evenly."
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
-        loop.make_learner(replace(config, loss=replace(config.loss, reconstruct_every=every)))
-    fits = replace(config, loss=replace(config.loss, reconstruct_every=config.learner.unroll))
-    assert loop.make_learner(fits).loss.reconstruct_every == config.learner.unroll
+        loop.make_learner(replace(config, objective=replace(config.objective, reconstruct_every=every)))
+    fits = replace(config, objective=replace(config.objective, reconstruct_every=config.learner.unroll))
+    assert loop.make_learner(fits).config.unroll == config.learner.unroll

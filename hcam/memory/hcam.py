@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from . import checks, kernel, kernel_step, ring, stack
+from . import checks, kernels, ring, stack
 from .layers import broadcast_like, init_norm, layer_norm, position_code, to_float32
 from .recall import (
     FORMS,
@@ -111,7 +111,7 @@ def build(config: HCAM) -> Memory:
 
 def fused(config: HCAM) -> bool:
     """Are there kernels for this memory, here?"""
-    return config.form == "auto" and kernel.suits(config.chunk, config.width, config.dtype)
+    return config.form == "auto" and kernels.common.suits(config.chunk, config.width, config.dtype)
 
 
 def init_block(config: HCAM, key: Array) -> Params:
@@ -210,7 +210,7 @@ def step_block(
     # The step that completes a chunk writes its summary; nobody reads the slot before.
     whole = ring.complete(time + 1, chunk, stride) > done
     begin = (time - chunk + 1) % rows
-    write = kernel_step.summarise if fused(config) else kernel_step.plain_summarise
+    write = kernels.step.summarise if fused(config) else kernels.step.plain_summarise
     summary_md = write(chunk, jax.lax.stop_gradient(row_rd), summary_md, begin, done % (slots + 1), whole)
 
     if cache is not None:
@@ -261,7 +261,7 @@ def _recall_step(
             begin_k = chunk_rows(config, number_m[recalled.chunk_qk[0]], row_rd.shape[0])[:, 0]
             count = jnp.minimum(mask_qm[0].sum(dtype=jnp.int32), k)
             inner_qhd, code_qhc = coded_queries(params, query_qd, prepared.code_key_chs)
-            mixed_hd, seen_hc = kernel_step.recall(
+            mixed_hd, seen_hc = kernels.step.recall(
                 inner_qhd[0], to_float32(code_qhc[0]), stored_rd, begin_k, recalled.weight_qk[0], count
             )
             answer_qd = coded_answers(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from . import checks, kernel, kernel_unroll
+from . import checks, kernels
 from .layers import barrier, broadcast_like, init_linear, linear, position_code, softmax
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
 from .types import Array, Params
@@ -101,7 +101,7 @@ def read_chunks(
     params: Params,
     query_qe: Array,
     key_md: Array,
-    parts: kernel_unroll.Parts,
+    parts: kernels.unroll.Parts,
     mask_qm: Array | None,
     *,
     k: int,
@@ -113,7 +113,7 @@ def read_chunks(
     """`read` without the checks, for one environment, from chunks that may lie in several places."""
     key_md, *rest = (jax.lax.stop_gradient(x).astype(query_qe.dtype) for x in (key_md, *parts))
     parts, (chunk, width) = tuple(rest), rest[0].shape[1:]
-    fused = form == "auto" and kernel.suits(chunk, width, query_qe.dtype)
+    fused = form == "auto" and kernels.common.suits(chunk, width, query_qe.dtype)
     form = choose_form(query_qe.shape[0], key_md.shape[0], k) if form == "auto" else form
     logits_qm = relevance_logits(params, query_qe, key_md, mask_qm)
     code_cd = position_code(chunk, width, positions, query_qe.dtype)
@@ -133,7 +133,7 @@ def attend_dense(
     params: Params,
     query_qe: Array,
     logits_qm: Array,
-    parts: kernel_unroll.Parts,
+    parts: kernels.unroll.Parts,
     code: tuple[Array, Array],  # the keys and values of the position code
     *,
     k: int,
@@ -144,9 +144,9 @@ def attend_dense(
     key_chs, value_chs = code
     inner_qhd, code_qhc = coded_queries(params, query_qe, key_chs)
     weight_qm, (chunk_qk, weight_qk) = top_weights(logits_qm, k, order), top_chunks(logits_qm, k, order)
-    look = partial(kernel_unroll.unroll, k) if fused else kernel_unroll.plain_unroll
+    look = partial(kernels.unroll.unroll, k) if fused else kernels.unroll.plain_unroll
     mixed_qhd, seen_qhc = look(inner_qhd, code_qhc, parts, weight_qm)
-    within_qhmc = kernel_unroll.plain_within(inner_qhd, code_qhc, jnp.concatenate(parts))  # for those who ask
+    within_qhmc = kernels.unroll.plain_within(inner_qhd, code_qhc, jnp.concatenate(parts))  # for those who ask
     within_qkhc = jax.vmap(lambda within_hmc, chunk_k: within_hmc[:, chunk_k])(within_qhmc, chunk_qk).swapaxes(1, 2)
     return coded_answers(params, mixed_qhd, weight_qm, seen_qhc, value_chs), Recalled(chunk_qk, weight_qk, within_qkhc)
 

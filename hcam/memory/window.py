@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from . import kernel, kernel_window, kernel_window_step, ring
-from .kernel_window_step import BLOCK
+from . import kernels, ring
+from .kernels.window_step import BLOCK
 from .layers import broadcast_like, init_linear, init_norm, layer_norm, linear, sinusoids, to_float32
 from .types import Array, Params
 
@@ -81,7 +81,7 @@ def unroll(
 ) -> tuple[Array, Array]:
     """T steps at once, after the V = W - 1 that came before: the answer [T, D] and the attention [H, T, V + T]."""
     (before, width), steps = stored_vd.shape, x_td.shape[0]
-    fused = top_k is None and kernel_window.suits(before + 1, steps, width // heads, x_td.dtype)
+    fused = top_k is None and kernels.window_unroll.suits(before + 1, steps, width // heads, x_td.dtype)
     rows = [jnp.zeros((int(fused), width), x_td.dtype), stored_vd, x_td]  # as many as the window, out of reach or not
     row_jd = layer_norm(params["norm"], jnp.concatenate(rows))
     query_thd = split_heads(linear(params["query"], row_jd[-steps:]), heads)
@@ -92,7 +92,7 @@ def unroll(
     scale = 1 / math.sqrt(width // heads)
     if fused:
         age_thw = jnp.einsum("thd,whd->thw", by_position_thd, age_key_whd)
-        fused_thd = kernel_window.attend(scale, by_content_thd, pair_j2hd, age_thw, start_t)
+        fused_thd = kernels.window_unroll.attend(scale, by_content_thd, pair_j2hd, age_thw, start_t)
 
     key_jhd, value_jhd = pair_j2hd[int(fused) :, 0], pair_j2hd[int(fused) :, 1]
     content_htj = jnp.einsum("thd,jhd->htj", by_content_thd, key_jhd)
@@ -139,12 +139,16 @@ def step(
     inner_he = jnp.einsum("hd,ehd->he", content_query(params, query_hd) * jnp.asarray(scale, dtype), prepared.key_ehd)
     age_hw = to_float32(jnp.einsum("hd,whd->hw", position_query(params, query_hd), prepared.age_key_whd)) * scale
 
-    fused = top_k is None and window % min(window, BLOCK) == 0 and kernel.suits(min(window, BLOCK), x_d.shape[0], dtype)
+    fused = (
+        top_k is None
+        and window % min(window, BLOCK) == 0
+        and kernels.common.suits(min(window, BLOCK), x_d.shape[0], dtype)
+    )
     if fused:
-        row_rd, mixed_he = kernel_window_step.window(inner_he, age_hw, row_rd, x_d, time)
+        row_rd, mixed_he = kernels.window_step.window(inner_he, age_hw, row_rd, x_d, time)
     else:
         row_rd = ring.put(row_rd, time, x_d)
-    row_we, logits_hw, allowed_hw = kernel_window_step.last_rows(inner_he, age_hw, row_rd, time)
+    row_we, logits_hw, allowed_hw = kernels.window_step.last_rows(inner_he, age_hw, row_rd, time)
     attention_hw = masked_softmax(logits_hw, allowed_hw, top_k)  # for those who ask, if fused
     if not fused:
         mixed_he = attention_hw.astype(dtype) @ row_we

@@ -12,10 +12,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from . import kernel
-from .kernel import call, product
-from .layers import to_float32
-from .types import Array
+from ..layers import to_float32
+from ..types import Array
+from . import common
+from .common import call, product
 
 LARGEST = 64 * 128  # logits of one head: what a program holds must fit into registers
 UNSEEN = -1e30  # a logit that leaves nothing of what it stands for
@@ -24,7 +24,7 @@ WARPS, STAGES = 4, 1
 
 def suits(window: int, steps: int, features: int, dtype: Any) -> bool:
     """Is there a GPU, and does an unroll of so many steps suit it, after as many rows as the window has?"""
-    sizes = all(kernel.suits(rows, features, dtype) for rows in (window, steps))
+    sizes = all(common.suits(rows, features, dtype) for rows in (window, steps))
     return sizes and steps * (window + steps) <= LARGEST
 
 

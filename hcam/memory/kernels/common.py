@@ -1,6 +1,6 @@
 """Kernels of our own for the GPU, where XLA would copy what is stored before it looks at it: what they share.
 
-`kernel_window_step.py` and `kernel_step.py` have those of acting, `kernel_window.py` and `kernel_unroll.py` those of
+`window_step.py` and `step.py` have those of acting, `window_unroll.py` and `unroll.py` those of
 learning, each beside the same in plain JAX: its oracle, and what runs on other machines. Without a GPU the kernels are
 interpreted, for the tests.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .types import Array
+from ..types import Array
 
 FEWEST = 16  # rows and columns of the smallest product that the GPU's matrix units take
 LARGEST = 32 * 512  # elements of a chunk, and

@@ -13,9 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .kernel import call, product
-from .layers import broadcast_like, softmax, to_float32
-from .types import Array
+from ..layers import broadcast_like, softmax, to_float32
+from ..types import Array
+from .common import call, product
 
 ROWS = 128  # queries times heads that share a look at a chunk
 COLUMNS = 256  # of the answer that one program adds up: with these, what it holds just fits into registers

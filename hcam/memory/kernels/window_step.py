@@ -1,14 +1,14 @@
-"""Acting, one step of one environment: write it down and look at the last steps (`kernel_step.py`: and recall)."""
+"""Acting, one step of one environment: write it down and look at the last steps (`step.py`: and recall)."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from . import ring
-from .kernel import call, filled, product
-from .layers import EPSILON, normalise, softmax, to_float32
-from .types import Array
+from .. import ring
+from ..layers import EPSILON, normalise, softmax, to_float32
+from ..types import Array
+from .common import call, filled, product
 
 BLOCK = 32  # rows that are looked at together
 PART = 128  # features of them, where they are one block: the fewer registers a program has, the more share a core

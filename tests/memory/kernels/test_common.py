@@ -1,6 +1,6 @@
 """Where the kernels are used, and that nothing but speed changes with them.
 
-What needs a GPU runs without pytest as well: `python -m tests.memory.test_kernel` prints the figures.
+What needs a GPU runs without pytest as well: `python -m tests.memory.kernels.test_common` prints the figures.
 """
 
 from dataclasses import replace
@@ -12,21 +12,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam.memory import HCAM, TrXL, kernel, make
+from hcam.memory import HCAM, TrXL, make
+from hcam.memory.kernels import common
 
 
 def test_they_are_used_on_a_gpu_where_the_sizes_suit(monkeypatch):
-    assert not kernel.suits(32, 512, "bfloat16")  # a CPU
+    assert not common.suits(32, 512, "bfloat16")  # a CPU
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert kernel.suits(32, 512, "bfloat16")
-    assert kernel.suits(16, 128, "bfloat16")
+    assert common.suits(32, 512, "bfloat16")
+    assert common.suits(16, 128, "bfloat16")
     for chunk, width, dtype in (
         (32, 512, "float32"),
         (8, 512, "bfloat16"),
         (24, 512, "bfloat16"),
         (32, 96, "bfloat16"),
     ):
-        assert not kernel.suits(chunk, width, dtype)
+        assert not common.suits(chunk, width, dtype)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_the_memory_acts_and_learns_the_same_with_them(monkeypatch, overlap, ord
         calls.append(sizes)
         return True
 
-    monkeypatch.setattr(kernel, "suits", suits)
+    monkeypatch.setattr(common, "suits", suits)
     found = lived()
     # In two layers: window, summary and read of a step; of each unroll the read, and both sizes of the window.
     assert len(calls) == 2 * 3 + 2 * 2 * 3
@@ -121,7 +122,7 @@ def figures(config: Any) -> dict[str, float]:
 
     with jax.default_matmul_precision("highest"):
         exact = learned(replace(config, dtype="float32"))
-    with mock.patch.object(kernel, "suits", return_value=False):
+    with mock.patch.object(common, "suits", return_value=False):
         plain, plain_acted = learned(config), acted(config)
     fused, fused_acted = learned(config), acted(config)
     return {

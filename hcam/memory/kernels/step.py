@@ -1,4 +1,4 @@
-"""Acting, one step of one environment: summarise, recall (`kernel_window_step.py` comes first).
+"""Acting, one step of one environment: summarise, recall (`window_step.py` comes first).
 
 In plain JAX every one of these copies the rows that it looks at; the kernels read them where they are, once.
 """
@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from . import ring
-from .kernel import call, filled, product
-from .layers import broadcast_like, softmax, to_float32
-from .types import Array
+from .. import ring
+from ..layers import broadcast_like, softmax, to_float32
+from ..types import Array
+from .common import call, filled, product
 
 # Summaries ------------------------------------------------------------------------------------------------------------
 

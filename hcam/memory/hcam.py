@@ -111,7 +111,7 @@ def build(config: HCAM) -> Memory:
 
 def fused(config: HCAM) -> bool:
     """Are there kernels for this memory, here?"""
-    return config.form == "auto" and kernels.common.suits(config.chunk, config.width, config.dtype)
+    return config.form == "auto" and kernels.common.supported(config.chunk, config.width, config.dtype)
 
 
 def init_block(config: HCAM, key: Array) -> Params:

@@ -113,7 +113,7 @@ def read_chunks(
     """`read` without the checks, for one environment, from chunks that may lie in several places."""
     key_md, *rest = (jax.lax.stop_gradient(x).astype(query_qe.dtype) for x in (key_md, *parts))
     parts, (chunk, width) = tuple(rest), rest[0].shape[1:]
-    fused = form == "auto" and kernels.common.suits(chunk, width, query_qe.dtype)
+    fused = form == "auto" and kernels.common.supported(chunk, width, query_qe.dtype)
     form = choose_form(query_qe.shape[0], key_md.shape[0], k) if form == "auto" else form
     logits_qm = relevance_logits(params, query_qe, key_md, mask_qm)
     code_cd = position_code(chunk, width, positions, query_qe.dtype)
@@ -144,7 +144,7 @@ def attend_dense(
     key_chs, value_chs = code
     inner_qhd, code_qhc = coded_queries(params, query_qe, key_chs)
     weight_qm, (chunk_qk, weight_qk) = top_weights(logits_qm, k, order), top_chunks(logits_qm, k, order)
-    look = partial(kernels.unroll.unroll, k) if fused else kernels.unroll.plain_unroll
+    look = partial(kernels.unroll.recall, k) if fused else kernels.unroll.plain_recall
     mixed_qhd, seen_qhc = look(inner_qhd, code_qhc, parts, weight_qm)
     within_qhmc = kernels.unroll.plain_within(inner_qhd, code_qhc, jnp.concatenate(parts))  # for those who ask
     within_qkhc = jax.vmap(lambda within_hmc, chunk_k: within_hmc[:, chunk_k])(within_qhmc, chunk_qk).swapaxes(1, 2)

@@ -81,7 +81,7 @@ def unroll(
 ) -> tuple[Array, Array]:
     """T steps at once, after the V = W - 1 that came before: the answer [T, D] and the attention [H, T, V + T]."""
     (before, width), steps = stored_vd.shape, x_td.shape[0]
-    fused = top_k is None and kernels.window_unroll.suits(before + 1, steps, width // heads, x_td.dtype)
+    fused = top_k is None and kernels.window_unroll.supported(before + 1, steps, width // heads, x_td.dtype)
     rows = [jnp.zeros((int(fused), width), x_td.dtype), stored_vd, x_td]  # as many as the window, out of reach or not
     row_jd = layer_norm(params["norm"], jnp.concatenate(rows))
     query_thd = split_heads(linear(params["query"], row_jd[-steps:]), heads)
@@ -142,10 +142,10 @@ def step(
     fused = (
         top_k is None
         and window % min(window, BLOCK) == 0
-        and kernels.common.suits(min(window, BLOCK), x_d.shape[0], dtype)
+        and kernels.common.supported(min(window, BLOCK), x_d.shape[0], dtype)
     )
     if fused:
-        row_rd, mixed_he = kernels.window_step.window(inner_he, age_hw, row_rd, x_d, time)
+        row_rd, mixed_he = kernels.window_step.attend(inner_he, age_hw, row_rd, x_d, time)
     else:
         row_rd = ring.put(row_rd, time, x_d)
     row_we, logits_hw, allowed_hw = kernels.window_step.last_rows(inner_he, age_hw, row_rd, time)

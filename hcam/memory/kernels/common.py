@@ -1,9 +1,4 @@
-"""Kernels of our own for the GPU, where XLA would copy what is stored before it looks at it: what they share.
-
-`window_step.py` and `step.py` have those of acting, `window_unroll.py` and `unroll.py` those of
-learning, each beside the same in plain JAX: its oracle, and what runs on other machines. Without a GPU the kernels are
-interpreted, for the tests.
-"""
+"""What the kernels share: where they are used, how they are called, and products with float32 sums."""
 
 import math
 from typing import Any
@@ -13,20 +8,24 @@ import jax.numpy as jnp
 
 from ..types import Array
 
-FEWEST = 16  # rows and columns of the smallest product that the GPU's matrix units take
-LARGEST = 32 * 512  # elements of a chunk, and
-WIDEST = 512  # features: what a program holds must fit into registers and shared memory
+MIN_SIZE = 16  # rows and columns of the smallest product that the GPU's matrix units take
+MAX_BLOCK = 32 * 512  # elements of one block of rows: a program's values must fit into registers and shared memory
+MAX_WIDTH = 512  # features of a row, for the same reason
+MASKED_LOGIT = -1e30  # softmax turns it into an exact zero
 
 
-def suits(rows: int, width: int, dtype: Any) -> bool:
-    """Is there a GPU, and do blocks of so many rows suit it? In float32 its matrix units would round to 10 bits."""
-    powers = all(size >= FEWEST and size & (size - 1) == 0 for size in (rows, width))
-    fits = width <= WIDEST and rows * width <= LARGEST
-    return jax.default_backend() == "gpu" and jnp.dtype(dtype) == jnp.bfloat16 and powers and fits
+def supported(rows: int, width: int, dtype: Any) -> bool:
+    """True on a GPU, in bfloat16, for blocks of `rows` x `width` that fit.
+
+    Not in float32: the matrix units would round its products to 10 bits.
+    """
+    powers_of_two = all(size >= MIN_SIZE and size & (size - 1) == 0 for size in (rows, width))
+    fits = width <= MAX_WIDTH and rows * width <= MAX_BLOCK
+    return jax.default_backend() == "gpu" and jnp.dtype(dtype) == jnp.bfloat16 and powers_of_two and fits
 
 
 def call(kernel: Any, name: str, operations: int, *, warps: int, stages: int, **options: Any) -> Any:
-    """`operations` is for those who count them (benchmarks/operations.py)."""
+    """`pallas_call` for Triton. `operations` is the kernel's cost estimate, which `hcam.benchmarks` reads."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
@@ -41,11 +40,11 @@ def call(kernel: Any, name: str, operations: int, *, warps: int, stages: int, **
 
 
 def product(left: Array, right: Array) -> Array:
-    """Summed up in float32."""
-    found: Array = jnp.dot(left, right, preferred_element_type=jnp.float32)
-    return found
+    """The matrix product, summed in float32."""
+    result: Array = jnp.dot(left, right, preferred_element_type=jnp.float32)
+    return result
 
 
-def filled(heads: int) -> int:
-    """Rows of a block that holds all heads: a power of two, as all sizes in a kernel."""
-    return max(FEWEST, 1 << math.ceil(math.log2(heads)))
+def padded_heads(heads: int) -> int:
+    """Rows of a block that holds all heads: a power of two, as every size in a kernel must be."""
+    return max(MIN_SIZE, 1 << math.ceil(math.log2(heads)))

@@ -17,17 +17,17 @@ from hcam.memory.kernels import common
 
 
 def test_they_are_used_on_a_gpu_where_the_sizes_suit(monkeypatch):
-    assert not common.suits(32, 512, "bfloat16")  # a CPU
+    assert not common.supported(32, 512, "bfloat16")  # a CPU
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert common.suits(32, 512, "bfloat16")
-    assert common.suits(16, 128, "bfloat16")
+    assert common.supported(32, 512, "bfloat16")
+    assert common.supported(16, 128, "bfloat16")
     for chunk, width, dtype in (
         (32, 512, "float32"),
         (8, 512, "bfloat16"),
         (24, 512, "bfloat16"),
         (32, 96, "bfloat16"),
     ):
-        assert not common.suits(chunk, width, dtype)
+        assert not common.supported(chunk, width, dtype)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_the_memory_acts_and_learns_the_same_with_them(monkeypatch, overlap, ord
     without = lived()
     calls: list[tuple[object, ...]] = []
 
-    def suits(*sizes):
+    def supported(*sizes):
         calls.append(sizes)
         return True
 
-    monkeypatch.setattr(common, "suits", suits)
+    monkeypatch.setattr(common, "supported", supported)
     found = lived()
     # In two layers: window, summary and read of a step; of each unroll the read, and both sizes of the window.
     assert len(calls) == 2 * 3 + 2 * 2 * 3
@@ -122,7 +122,7 @@ def figures(config: Any) -> dict[str, float]:
 
     with jax.default_matmul_precision("highest"):
         exact = learned(replace(config, dtype="float32"))
-    with mock.patch.object(common, "suits", return_value=False):
+    with mock.patch.object(common, "supported", return_value=False):
         plain, plain_acted = learned(config), acted(config)
     fused, fused_acted = learned(config), acted(config)
     return {

@@ -26,7 +26,7 @@ def recalled(seed, queries=20, heads=4, slots=6, k=3, dtype="float32"):
     return (inner_qhd, code_qhc, parts, logits_qm), lambda logits_qm: top_weights(logits_qm, k, "top_k_then_softmax")
 
 
-fused, plain = partial(unroll.unroll, 3), unroll.plain_unroll
+fused, plain = partial(unroll.recall, 3), unroll.plain_recall
 
 
 def gradients(form, case, weigh):

@@ -37,11 +37,11 @@ class MemoryConfig:
 
     def __post_init__(self) -> None:
         checks.choice(("hcam", "trxl", "lstm", "none"), memory=self.memory)
-        self.build("float32")
+        self.build()
 
-    def build(self, dtype: str) -> HCAM | TrXL | LSTM | Local:
+    def build(self) -> HCAM | TrXL | LSTM | Local:
         """The memory's own configuration, which checks that the sizes fit."""
-        sizes: dict[str, Any] = {"width": self.width, "layers": self.layers, "dtype": dtype}
+        sizes: dict[str, Any] = {"width": self.width, "layers": self.layers}
         if self.memory == "lstm":
             return LSTM(**sizes)
         sizes |= {"heads": self.heads, "mlp": self.mlp}
@@ -186,4 +186,5 @@ def make(config: AgentConfig, env: Environment) -> Agent:
             )
         encoder.features_of(config.encoder, part)  # refuses sizes that do not fit
     config = config.here()
-    return Agent(config, make_memory(config.memory.build(config.dtype)), env.observation_space, env.action_space.n)
+    memory = make_memory(config.memory.build(), dtype=config.dtype)
+    return Agent(config, memory, env.observation_space, env.action_space.n)

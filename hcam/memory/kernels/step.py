@@ -28,7 +28,7 @@ def summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, slot: 
 
         @pl.when(complete[0])
         def _() -> None:
-            content_cd = row[(begin[0] + jnp.arange(chunk, dtype=jnp.int32)) % rows, :]
+            content_cd = row[(begin[0] + ring.count(chunk)) % rows, :]
             out[slot[0], :] = (to_float32(content_cd).sum(0) / chunk).astype(out.dtype)
 
     options: dict[str, Any] = {"out_shape": jax.typeof(summary_md), "input_output_aliases": {4: 0}}
@@ -74,7 +74,7 @@ def recall(
     (heads, width), (rows, _), chunk, most = inner_hd.shape, row_rd.shape, code_hc.shape[1], len(begin_k)
 
     def body(query: Any, code: Any, row: Any, begin: Any, weight: Any, count: Any, out: Any, seen: Any) -> None:
-        head, step_c = jnp.arange(padded_heads(heads)) % heads, jnp.arange(chunk, dtype=jnp.int32)
+        head, step_c = ring.count(padded_heads(heads)) % heads, ring.count(chunk)
         query_hd, code_hc = query[head, :], code[head, :]
 
         def add(k: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -104,11 +104,11 @@ def plain_recall(
     inner_hd: Array, code_hc: Array, row_rd: Array, begin_k: Array, weight_k: Array, count: Array
 ) -> tuple[Array, Array]:
     """`recall` in plain JAX."""
-    step_c = jnp.arange(code_hc.shape[1], dtype=jnp.int32)
+    step_c = ring.count(code_hc.shape[1])
     content_kcd = row_rd[(begin_k[:, None] + step_c[None, :]) % row_rd.shape[0]]
     logits_khc = to_float32(jnp.einsum("hd,kcd->khc", inner_hd, content_kcd))
     within_khc = softmax(logits_khc + broadcast_like(code_hc, logits_khc))
-    weight_k = jnp.where(jnp.arange(len(weight_k)) < count, weight_k, 0.0)
+    weight_k = jnp.where(ring.count(len(weight_k)) < count, weight_k, 0.0)
     weighted_khc = (within_khc * broadcast_like(weight_k[:, None, None], within_khc)).astype(inner_hd.dtype)
     return jnp.einsum("khc,kcd->hd", weighted_khc, content_kcd), weighted_khc.sum(0)
 

@@ -46,7 +46,7 @@ def _short(query: Any, age: Any, x: Any, time: Any, row: Any, row_out: Any, out:
     from jax.experimental import pallas as pl
 
     (heads, width), rows, steps = query.shape, row.shape[0], age.shape[1]
-    head, age_w, now = jnp.arange(padded_heads(heads)) % heads, jnp.arange(steps, dtype=jnp.int32), time[0]
+    head, age_w, now = ring.count(padded_heads(heads)) % heads, ring.count(steps), time[0]
     place_w, parts = (now - age_w + rows) % rows, [pl.dslice(n, min(PART, width)) for n in range(0, width, PART)]
 
     def rows_of(part: Any) -> Array:
@@ -78,7 +78,7 @@ def _long(query: Any, age: Any, x: Any, time: Any, row: Any, row_out: Any, out: 
 
     (heads, width), rows, steps = query.shape, row.shape[0], age.shape[1]
     size = padded_heads(heads)
-    head, step_b, now = jnp.arange(size) % heads, jnp.arange(BLOCK, dtype=jnp.int32), time[0]
+    head, step_b, now = ring.count(size) % heads, ring.count(BLOCK), time[0]
     query_hd, x_d = query[head, :], x[...]
     total_h = to_float32(query_hd).sum(-1)
 

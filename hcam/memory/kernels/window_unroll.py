@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .. import ring
 from ..layers import to_float32
 from ..types import Array
 from . import common
@@ -45,7 +46,7 @@ def plain_attend(scale: float, query_thd: Array, pair_j2hd: Array, age_thw: Arra
     """`attend` in plain JAX."""
     key_jhd, value_jhd = pair_j2hd[:, 0], pair_j2hd[:, 1]
     size = age_thw.shape[2]
-    age_tj, within_tj, allowed_tj = _ages(jnp.arange(len(key_jhd)) - size, start_t, size)
+    age_tj, within_tj, allowed_tj = _ages(ring.count(len(key_jhd)) - size, start_t, size)
     age_thj = jax.vmap(lambda age_hw, age_j: age_hw[:, age_j])(age_thw, jnp.where(within_tj, age_tj, 0))
     logits_thj = to_float32(jnp.einsum("thd,jhd->thj", query_thd, key_jhd)) + to_float32(age_thj)
     allowed_thj = jnp.broadcast_to(allowed_tj[:, None], logits_thj.shape)
@@ -55,7 +56,7 @@ def plain_attend(scale: float, query_thd: Array, pair_j2hd: Array, age_thw: Arra
 
 def _ages(index_j: Array, start_t: Array, size: int) -> tuple[Array, Array, Array]:
     """For each step T and row J: the row's age, whether it is inside the window, and whether the step may see it."""
-    age_tj = jnp.arange(len(start_t), dtype=jnp.int32)[:, None] - index_j[None, :]
+    age_tj = ring.count(len(start_t))[:, None] - index_j[None, :]
     within_tj = (age_tj >= 0) & (age_tj < size)
     return age_tj, within_tj, within_tj & (index_j[None, :] >= start_t[:, None])
 
@@ -105,9 +106,9 @@ def _logits(
     scale: float, query_td: Array, key_nd: Array, age: Any, start_t: Array, where: Any
 ) -> tuple[Array, tuple[Array, Array], Array]:
     """The logits of one block of rows, the index of their ages in `age`, and whether those are inside the window."""
-    (steps, size), row_n = age.shape, jnp.arange(where.size, dtype=jnp.int32)
+    (steps, size), row_n = age.shape, ring.count(where.size)
     age_tn, within_tn, allowed_tn = _ages(where.start - size + row_n, start_t, size)
-    index = jnp.arange(steps, dtype=jnp.int32)[:, None], age_tn & (size - 1)
+    index = ring.count(steps)[:, None], age_tn & (size - 1)
     logits_tn = (product(query_td, key_nd.T) + to_float32(age[index])) * scale
     return jnp.where(allowed_tn, logits_tn, MASKED_LOGIT), index, within_tn
 

@@ -73,9 +73,9 @@ def test_the_memory_acts_and_learns_the_same_with_them(monkeypatch, overlap, ord
 # On a GPU, where they really run
 
 CASES = {
-    "hcam 512": HCAM(layers=2, slots=3, top_k=2, dtype="bfloat16"),
-    "hcam 128": HCAM(width=128, layers=2, chunk=16, slots=6, top_k=4, overlap=2, dtype="bfloat16"),
-    "trxl 256": TrXL(width=256, layers=2, window=96, dtype="bfloat16"),
+    "hcam 512": HCAM(layers=2, slots=3, top_k=2),
+    "hcam 128": HCAM(width=128, layers=2, chunk=16, slots=6, top_k=4, overlap=2),
+    "trxl 256": TrXL(width=256, layers=2, window=96),
 }
 BATCH, STEPS, UNROLL = 64, 192, 64  # several unrolls, longer than the rings, of several episodes
 

@@ -1,4 +1,4 @@
-"""TransformerXL, gated as in GTrXL, and the control that has local attention alone."""
+"""TransformerXL, gated as in GTrXL, and the control, which has local attention alone."""
 
 from dataclasses import dataclass
 

@@ -69,14 +69,14 @@ def _recall(
     return (_by_query(mixed_rd, inner_qhd), _by_query(seen_rc, inner_qhd)), within_mrc
 
 
-def _pull(
-    k: int, parts: Parts, weight_qm: Array, within_mrc: Array, pulled: tuple[Array, Array]
+def _gradients(
+    k: int, parts: Parts, weight_qm: Array, within_mrc: Array, cotangent: tuple[Array, Array]
 ) -> tuple[Array, Array, Array]:
     """The gradients of queries, code logits and weights."""
-    heads = pulled[0].shape[1]
-    rows = [*map(_rows, pulled), _weights(weight_qm, heads), within_mrc]
-    found = _call(_pull_kernel, "recall_pull", k, rows, parts, [jax.typeof(x_r) for x_r in rows[:3]])
-    gradient_qhd, gradient_qhc, weight_qhm = (_by_query(x_r, pulled[0]) for x_r in found)
+    heads = cotangent[0].shape[1]
+    rows = [*map(_rows, cotangent), _weights(weight_qm, heads), within_mrc]
+    found = _call(_gradient_kernel, "recall_pull", k, rows, parts, [jax.typeof(x_r) for x_r in rows[:3]])
+    gradient_qhd, gradient_qhc, weight_qhm = (_by_query(x_r, cotangent[0]) for x_r in found)
     # The kernel skips chunks for which no row of a block has a weight: it never wrote their gradients.
     return gradient_qhd, gradient_qhc, jnp.where(weight_qm != 0, weight_qhm.sum(1), 0.0)
 
@@ -192,24 +192,24 @@ def _recall_kernel(pieces: int, *refs: Any) -> None:
     _add_up(pieces, places, add, out, seen)
 
 
-def _pull_kernel(pieces: int, *refs: Any) -> None:
+def _gradient_kernel(pieces: int, *refs: Any) -> None:
     from jax.experimental import pallas as pl
 
-    pulled, (pulled_seen, weight, within), refs = refs[:pieces], refs[pieces : pieces + 3], refs[pieces + 3 :]
-    pulled_rn, places, (query_out, code_out, weight_out) = [x[...] for x in pulled], refs[:-3], refs[-3:]
+    cotangent, (cotangent_seen, weight, within), refs = refs[:pieces], refs[pieces : pieces + 3], refs[pieces + 3 :]
+    cotangent_rn, places, (query_out, code_out, weight_out) = [x[...] for x in cotangent], refs[:-3], refs[-3:]
     writes = pl.program_id(1) == 0
 
     def add(content_cn: list[Array], chunk: Array) -> tuple[Array, Array]:
         within_rc = to_float32(within[chunk])
-        pull_rc = within_rc * (_products(pulled_rn, content_cn) + to_float32(pulled_seen[...]))
-        pull_r = pull_rc.sum(-1)
+        grad_rc = within_rc * (_products(cotangent_rn, content_cn) + to_float32(cotangent_seen[...]))
+        grad_r = grad_rc.sum(-1)
 
         @pl.when(writes)
         def _() -> None:
-            weight_out[:, chunk] = pull_r
+            weight_out[:, chunk] = grad_r
 
-        logits_rc = weight[:, chunk][:, None] * (pull_rc - within_rc * pull_r[:, None])
-        return product(logits_rc.astype(pulled_rn[0].dtype), content_cn[0]), logits_rc
+        logits_rc = weight[:, chunk][:, None] * (grad_rc - within_rc * grad_r[:, None])
+        return product(logits_rc.astype(cotangent_rn[0].dtype), content_cn[0]), logits_rc
 
     _add_up(pieces, places, add, query_out, code_out)
 
@@ -223,8 +223,8 @@ def _recall_forward(k: int, *args: Any) -> tuple[Any, Residuals]:
     return found, (parts, weight_qm, within_mrc)
 
 
-def _recall_backward(k: int, residuals: Residuals, pulled: tuple[Array, Array]) -> tuple[Any, ...]:
-    gradient_qhd, gradient_qhc, gradient_qm = _pull(k, *residuals, pulled)
+def _recall_backward(k: int, residuals: Residuals, cotangent: tuple[Array, Array]) -> tuple[Any, ...]:
+    gradient_qhd, gradient_qhc, gradient_qm = _gradients(k, *residuals, cotangent)
     return gradient_qhd, gradient_qhc, (None,) * len(residuals[0]), gradient_qm
 
 

@@ -126,23 +126,23 @@ def _attend_kernel(scale: float, query: Any, pair: Any, age: Any, start: Any, ou
     total_out[...] = (top_t + jnp.log(total_t))[:, None]
 
 
-def _pull_kernel(scale: float, *refs: Any) -> None:
+def _gradient_kernel(scale: float, *refs: Any) -> None:
     from jax.experimental.pallas import triton
 
-    query, pair, age, answer, total, pulled, start, query_out, pair_out, age_out = refs
-    query_td, pulled_td, total_t1, start_t, dtype = query[...], pulled[...], total[...], start[...], query.dtype
-    pull_t1 = (to_float32(pulled_td) * to_float32(answer[...])).sum(-1, keepdims=True)
+    query, pair, age, answer, total, cotangent, start, query_out, pair_out, age_out = refs
+    query_td, cotangent_td, total_t1, start_t, dtype = query[...], cotangent[...], total[...], start[...], query.dtype
+    grad_t1 = (to_float32(cotangent_td) * to_float32(answer[...])).sum(-1, keepdims=True)
     gradient_td = jnp.zeros(query_td.shape, jnp.float32)
     for where in _places(*age.shape):
         key_nd = pair[where, 0, :]
         logits_tn, index, within_tn = _logits(scale, query_td, key_nd, age, start_t, where)
         weight_tn = jnp.exp(logits_tn - total_t1)
-        pull_tn = (weight_tn * (product(pulled_td, pair[where, 1, :].T) - pull_t1) * scale).astype(dtype)
-        pair_out[where, 1, :] = product(weight_tn.astype(dtype).T, pulled_td).astype(dtype)
-        pair_out[where, 0, :] = product(pull_tn.T, query_td).astype(dtype)
-        gradient_td += product(pull_tn, key_nd)
+        grad_tn = (weight_tn * (product(cotangent_td, pair[where, 1, :].T) - grad_t1) * scale).astype(dtype)
+        pair_out[where, 1, :] = product(weight_tn.astype(dtype).T, cotangent_td).astype(dtype)
+        pair_out[where, 0, :] = product(grad_tn.T, query_td).astype(dtype)
+        gradient_td += product(grad_tn, key_nd)
         # Every age of every step belongs to a row of one block, so together the blocks write all of `age_out`.
-        triton.store(age_out.at[index], pull_tn, mask=within_tn)
+        triton.store(age_out.at[index], grad_tn, mask=within_tn)
     query_out[...] = gradient_td.astype(dtype)
 
 
@@ -151,12 +151,12 @@ def _forward(scale: float, *args: Array) -> tuple[Array, tuple[Array, ...]]:
     return answer_thd, (*args, answer_thd, total_th1)
 
 
-def _backward(scale: float, residuals: tuple[Array, ...], pulled_thd: Array) -> tuple[Any, ...]:
+def _backward(scale: float, residuals: tuple[Array, ...], cotangent_thd: Array) -> tuple[Any, ...]:
     *arrays, start_t, answer_thd, total_th1 = residuals
-    given = [*arrays, answer_thd, total_th1, pulled_thd]
+    given = [*arrays, answer_thd, total_th1, cotangent_thd]
     out = [jax.typeof(x) for x in arrays]
     # The kernel does ten, two of which compute the weights again: what is computed twice counts once.
-    return *_call(partial(_pull_kernel, scale), "window_pull", 8, given, start_t, out), None
+    return *_call(partial(_gradient_kernel, scale), "window_pull", 8, given, start_t, out), None
 
 
 attend.defvjp(_forward, _backward)

@@ -8,7 +8,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/memory.md", "docs/environments.md", "docs/training.md"])
+PAGES = ("docs/memory.md", "docs/add_a_memory.md", "docs/environments.md", "docs/training.md")
+
+
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
 def test_python_blocks_run(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert blocks
@@ -36,8 +39,8 @@ def test_every_option_is_documented():
     """Each field of each configuration stands in docs/memory.md."""
     from dataclasses import fields
 
-    from hcam.memory import CONFIGS
+    from hcam.memory import MEMORIES
 
     page = (ROOT / "docs/memory.md").read_text()
-    missing = {(name, f.name) for name, config in CONFIGS.items() for f in fields(config) if f"`{f.name}`" not in page}
+    missing = {(name, f.name) for name, config in MEMORIES.items() for f in fields(config) if f"`{f.name}`" not in page}
     assert not missing

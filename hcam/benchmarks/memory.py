@@ -173,9 +173,10 @@ def _difference(ours: Any, theirs: Any, params: Params, history: History) -> flo
 def measure_acting(sizes: Sizes, length: int, rounds: int, steps: int = 32) -> dict[str, Any]:
     """Seconds per acting step of a whole memory that is `length` steps old, all its slots full."""
     slots = length // sizes.chunk
-    shape: dict[str, Any] = {name: getattr(sizes, name) for name in ("width", "heads", "layers", "dtype")}
-    hcam = memory.make(memory.HCAM(**shape, chunk=sizes.chunk, slots=slots, top_k=min(sizes.top_k, slots)))
-    trxl = memory.make(memory.TrXL(**shape, window=length))
+    shape: dict[str, Any] = {name: getattr(sizes, name) for name in ("width", "heads", "layers")}
+    chunks = memory.HCAM(**shape, chunk=sizes.chunk, slots=slots, top_k=min(sizes.top_k, slots))
+    hcam = memory.make(chunks, dtype=sizes.dtype)
+    trxl = memory.make(memory.TrXL(**shape, window=length), dtype=sizes.dtype)
     cases = {"hcam": (hcam, False), "hcam_cached": (hcam, True), "full": (trxl, False)}
     results: dict[str, Cost | Failed] = {}
     for name, (mem, use_cache) in cases.items():

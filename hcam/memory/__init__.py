@@ -2,71 +2,83 @@
 
     from hcam import memory
 
-    mem = memory.make(memory.HCAM(width=128, heads=4, chunk=16, slots=64, top_k=4))
+    mem = memory.make(memory.HCAM(width=128, heads=4, chunk=16, slots=64, top_k=4), dtype="bfloat16")
     params, state = mem.init_params(key), mem.init_state()
     state, y_d = mem.step(params, state, x_d, first)            # acting: one step
     state, y_td = mem.unroll(params, state, x_td, first_t)      # learning: T steps at once, the same results
 
-One environment each; `jax.vmap(mem.step, in_axes=(None, 0, 0, 0))` is a batch. `first` marks the first step of an
-episode: the memory forgets everything before it. State is carried from unroll to unroll, and no gradient ever flows
-into it.
+The functions take one environment; `jax.vmap(mem.step, in_axes=(None, 0, 0, 0))` takes a batch. `first` marks the first
+step of an episode: the memory forgets everything before it. The state is carried from unroll to unroll, and no gradient
+flows into it.
 
-While parameters stay the same, `mem.cached(params, state)` gives a state that also holds keys and values; `step`
-extends them by one row at a time. A state without them is read without ever forming them, which halves the bytes and
-is the better choice when parameters change with every unroll. Both give the same results.
+A step whose input is not finite, or is larger than 1e18, answers NaN and is not remembered; no other step is affected.
 
-`mem.prepare(params)` gives parameters that `step` takes as well, with what every step would make of them made once.
+`mem.cached(params, state)` is for acting with parameters that stay the same: the state then also holds keys and values,
+which `step` extends by one row at a time. Without them, `step` reads the stored inputs and never forms keys or values:
+that halves the bytes, and is the better choice when parameters change with every unroll. The results are the same.
 
-`mem.undo(state, after)` takes a step back that was only tried, say for the value of what comes next: drop `state`, go
-on with what it returns, and nothing was copied.
+`mem.prepare(params)` is for acting, too: it computes once what every `step` would compute from the parameters alone.
+
+`mem.undo(state, after)` takes back the step from `state` to `after`, for example one that was made only for the value
+of the next observation. Drop `state` and continue with the result: nothing is copied.
+
+A configuration is a frozen dataclass with a `width` and a method `build(dtype) -> Memory`; yours need not be listed in
+`MEMORIES` to work with `make`. `define` makes a `Memory` from as little as a `step`, and `check` tests whether it keeps
+the contract (docs/add_a_memory.md).
 
 Axis letters, in names and in einsum strings:
     B environments, T time, M memory slots (chunks), C steps in a chunk, K recalled chunks, H heads, D features;
     and in this folder Q queries, E and S feature widths that may differ from D, R rows of a ring, W steps of a window,
-    V = W - 1 steps before an unroll, J = V + T, U chunks that an unroll completes.
+    V = W - 1 steps before an unroll, J = V + T, U chunks that an unroll completes, L layers, G gates.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-from . import hcam, lstm, trxl
+from . import checks
+from .contract import ContractError, check
+from .gru import GRU
 from .hcam import HCAM
+from .interface import define
 from .lstm import LSTM
-from .recall import Recalled, choose_form, init_read, read
+from .projections import init_read
+from .recall import Recalled, choose_form, read
 from .trxl import Local, TrXL
-from .types import Memory, Recall
+from .types import Memory, MemoryConfig, Recall
 
-CONFIGS: dict[str, type] = {"hcam": HCAM, "trxl": TrXL, "lstm": LSTM, "none": Local}
-MEMORIES = CONFIGS
-_BUILDERS: dict[type, Callable[[Any], Memory]] = {
-    HCAM: hcam.build,
-    TrXL: trxl.build,
-    LSTM: lstm.build,
-    Local: trxl.build_local,
-}
+MEMORIES: dict[str, type] = {"hcam": HCAM, "trxl": TrXL, "lstm": LSTM, "gru": GRU, "none": Local}
 
 __all__ = [
-    "CONFIGS",
+    "GRU",
     "HCAM",
     "LSTM",
+    "MEMORIES",
+    "ContractError",
     "Local",
     "Memory",
+    "MemoryConfig",
     "Recall",
     "Recalled",
     "TrXL",
+    "check",
     "choose_form",
+    "define",
     "init_read",
     "make",
     "read",
 ]
 
 
-def make(config: HCAM | TrXL | LSTM | Local, *, dtype: str = "float32") -> Memory:
-    """The memory that a configuration describes."""
-    import dataclasses
-
-    config = dataclasses.replace(config, dtype=dtype)
-    if type(config) not in _BUILDERS:
-        names = ", ".join(kind.__name__ for kind in _BUILDERS)
-        raise TypeError(f"make takes a configuration ({names}), but got {config!r}.")
-    return _BUILDERS[type(config)](config)
+def make(config: MemoryConfig, *, dtype: str = "float32") -> Memory:
+    """The memory that a configuration describes, computing in `dtype`; its parameters are float32 in any case."""
+    build: Any = getattr(config, "build", None)
+    if isinstance(config, type) or not callable(build):
+        names = ", ".join(kind.__name__ for kind in MEMORIES.values())
+        raise TypeError(
+            f"make takes a configuration ({names}, or an object of your own with a width and a method "
+            f"build(dtype) -> Memory), but got {config!r}."
+        )
+    checks.choice(checks.DTYPES, dtype=dtype)
+    memory = build(dtype)
+    if not isinstance(memory, Memory):
+        raise TypeError(f"build of {config!r} must return a Memory (see define), but returned {memory!r}.")
+    return memory

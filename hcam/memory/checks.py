@@ -1,21 +1,42 @@
-"""Bad input, answered in one sentence before anything is traced."""
+"""Bad input is refused here, in one sentence, before anything is traced."""
 
 import math
-import numbers
 import types
 import typing
+from numbers import Integral, Real
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 DTYPES = ("float32", "bfloat16", "float16")
+ONE = "memories take one environment, use jax.vmap for a batch"
+
+# Options of a configuration -------------------------------------------------------------------------------------------
 
 
 def positive(**sizes: Any) -> None:
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        if not _is_integer(size) or size < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, but is {size!r}.")
+
+
+def sizes(config: Any, *names: str) -> None:
+    """Checks these fields of a frozen dataclass and stores them as `int`.
+
+    A NumPy integer has a dtype of its own, which would widen 32-bit arithmetic wherever it takes part.
+    """
+    for name in names:
+        positive(**{name: getattr(config, name)})
+        object.__setattr__(config, name, int(getattr(config, name)))
+
+
+def overlap_fits(config: Any) -> None:
+    """As `sizes`, for `overlap`, which may be 0 and must be less than `chunk`."""
+    if not _is_integer(config.overlap) or not 0 <= config.overlap < config.chunk:
+        most = config.chunk - 1
+        raise ValueError(f"overlap must be a whole number from 0 to chunk - 1 = {most}, but is {config.overlap!r}.")
+    object.__setattr__(config, "overlap", int(config.overlap))
 
 
 def switch(**switches: Any) -> None:
@@ -49,9 +70,16 @@ def top_k_fits(k: int, slots: int, slots_name: str = "slots") -> None:
         )
 
 
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+# Arguments of a call --------------------------------------------------------------------------------------------------
+
+
 def flag(name: str, value: Any, shape: tuple[int, ...]) -> None:
-    """A boolean array of one exact shape; Python bools pass as scalars."""
-    dtype, found = jnp.result_type(value), jnp.shape(value)
+    """`value` must be a boolean array of exactly this shape; a Python bool passes as a scalar."""
+    found, dtype = _array(name, value)
     if dtype != jnp.bool_:
         raise TypeError(
             f"{name} must be boolean, but its dtype is {dtype}: compare explicitly, for example `{name} != 0`."
@@ -60,43 +88,60 @@ def flag(name: str, value: Any, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must have shape {shape}, but has {found}.")
 
 
-ONE = "memories take one environment, use jax.vmap for a batch"
-
-
 def features(name: str, value: Any, shape: tuple[int | str, ...], too_many: str = "") -> None:
-    """A float array; a string in `shape` names an axis of any length; `too_many` is said of an axis too many."""
-    found = jnp.shape(value)
+    """`value` must be a float array of this shape.
+
+    A string in `shape` names an axis of any length; `too_many` is the hint for an array with too many axes.
+    """
+    found, dtype = _array(name, value)
     fits = len(found) == len(shape) and all(isinstance(w, str) or w == f for w, f in zip(shape, found, strict=True))
     if not fits:
         wanted = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
         hint = f": {too_many}" if too_many and len(found) > len(shape) else ""
         raise ValueError(f"{name} must have shape ({wanted}), but has {found}{hint}.")
-    if not jnp.issubdtype(jnp.result_type(value), jnp.floating):
-        raise TypeError(f"{name} must be floating point, but its dtype is {jnp.result_type(value)}.")
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise TypeError(f"{name} must be floating point, but its dtype is {dtype}.")
 
 
-def same_structure(what: str, value: Any, expected: Any, config: Any, *, dtypes: bool) -> None:
-    """`value` has the names, shapes and (where asked) dtypes of `expected`, a pytree of `jax.ShapeDtypeStruct`."""
+def _array(name: str, value: Any) -> tuple[tuple[int, ...], Any]:
+    """The shape and the dtype of an argument that must be an array."""
+    if not (hasattr(value, "shape") and hasattr(value, "dtype")) and not isinstance(value, bool | int | float):
+        raise TypeError(f"{name} must be an array, but is a {type(value).__name__}.")
+    return tuple(jnp.shape(value)), jnp.result_type(value)
 
-    def describe(tree: Any) -> dict[str, tuple[Any, ...]]:
-        leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
-        return {
-            jax.tree_util.keystr(path): (tuple(jnp.shape(leaf)), jnp.result_type(leaf) if dtypes else None)
-            for path, leaf in leaves
-        }
 
-    found, wanted = describe(value), describe(expected)
-    if found == wanted:
-        return
+def same_structure(
+    what: str, value: Any, expected: Any, config: Any, *, dtypes: bool, any_batch: bool = False, full: Any = None
+) -> None:
+    """`value` must have the names, shapes and (with `dtypes`) dtypes of `expected`, a pytree of `jax.ShapeDtypeStruct`.
+
+    With `any_batch`, shapes may have more axes in front. If `value` has names that only `full` has, it is compared with
+    that instead: a state may carry a cache.
+    """
+    found, wanted = _describe(value, dtypes), _describe(expected, dtypes)
+    if full is not None:
+        more = _describe(full, dtypes)
+        wanted = more if any(path in more and path not in wanted for path in found) else wanted
     for path in wanted | found:
-        if found.get(path) != wanted.get(path):
-            show = [
-                f"{entry[0]} {entry[1] or ''}".strip() if entry else "nothing"
-                for entry in (wanted.get(path), found.get(path))
-            ]
-            raise ValueError(
-                f"this {what} was not built for {config}: at {what}{path} that takes {show[0]}, but there is {show[1]}."
-            )
+        have, want = found.get(path), wanted.get(path)
+        if have is not None and want is not None and any_batch:
+            have = (have[0][max(0, len(have[0]) - len(want[0])) :], have[1])
+        if have != want:
+            show = [f"{entry[0]} {entry[1] or ''}".strip() if entry else "nothing" for entry in (want, found.get(path))]
+            this = f"these {what} were" if what.endswith("s") else f"this {what} was"
+            raise ValueError(f"{this} not built for {config}: at {what}{path} it needs {show[0]}, but found {show[1]}.")
+
+
+def _describe(tree: Any, dtypes: bool) -> dict[str, tuple[Any, Any]]:
+    """Shape and dtype of every leaf by its path; for a leaf that is no array, its type stands in place of both."""
+
+    def describe(leaf: Any) -> tuple[Any, Any]:
+        if not hasattr(leaf, "shape") and not isinstance(leaf, bool | int | float):
+            return (type(leaf).__name__, None)
+        return (tuple(jnp.shape(leaf)), jnp.result_type(leaf) if dtypes else None)
+
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {jax.tree_util.keystr(path): describe(leaf) for path, leaf in leaves}
 
 
 def typed(config: Any) -> None:
@@ -116,9 +161,9 @@ def _has_type(hint: Any, value: Any) -> bool:
     if origin is tuple and inner[1:] == (...,):
         return isinstance(value, tuple) and all(_has_type(inner[0], part) for part in value)
     if hint is int:
-        return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        return isinstance(value, Integral) and not isinstance(value, bool)
     if hint is float:
-        return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     kind = origin or hint
     return kind is typing.Any or not isinstance(kind, type) or isinstance(value, kind)
 

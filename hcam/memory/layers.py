@@ -1,4 +1,4 @@
-"""The parts of every memory: linear map, LayerNorm, MLP, GRU gate, sinusoids; parameters in plain dicts."""
+"""The layers that memories are made of: linear, LayerNorm, MLP, GRU gate, sinusoids; parameters in plain dicts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,39 +13,42 @@ EPSILON = 1e-5  # of LayerNorm
 
 
 def to_float32(x: Array) -> Array:
-    """At least float32: the dtype in which softmax, means and norms are taken."""
+    """At least float32, the dtype in which softmax, means and norms are computed; float64 stays."""
     return x if x.dtype.itemsize >= 4 else x.astype(jnp.float32)
 
 
 def broadcast_like(small: Array, like: Array) -> Array:
-    """Broadcast over leading axes, in the other's dtype: said aloud, as silent broadcasting is how masks go wrong."""
+    """`small`, broadcast over leading axes to the shape and dtype of `like`.
+
+    Explicit, because tests forbid silent broadcasting: a mask of the wrong rank would go unnoticed.
+    """
     return jnp.broadcast_to(small.astype(like.dtype), like.shape)
 
 
 def barrier(x: Array) -> Array:
-    """The same, but not to XLA, which makes one product of two that share a factor, and copies both out of it."""
-    barrier: Any = jax.lax.optimization_barrier
-    same: Array = barrier(x)
-    return same
+    """`x`, hidden from XLA, which would merge two products with a common factor into one and copy both parts out."""
+    optimization_barrier: Any = jax.lax.optimization_barrier
+    hidden: Array = optimization_barrier(x)
+    return hidden
 
 
 @jax.custom_jvp
 def softmax(logits: Array) -> Array:
-    """Softmax over the last axis, taken in float32 and kept in the dtype of `logits`, for the gradient as well."""
+    """Softmax over the last axis, computed in float32 and stored in the dtype of `logits`, for the gradient as well."""
     return jax.nn.softmax(to_float32(logits), axis=-1).astype(logits.dtype)
 
 
 @softmax.defjvp
 def _softmax_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     weight = softmax(*primals)
-    pulled = to_float32(weight) * to_float32(tangents[0])
-    return weight, (pulled - to_float32(weight) * pulled.sum(-1, keepdims=True)).astype(weight.dtype)
+    change = to_float32(weight) * to_float32(tangents[0])
+    return weight, (change - to_float32(weight) * change.sum(-1, keepdims=True)).astype(weight.dtype)
 
 
 def in_dtype(params: Params, dtype: str) -> Params:
-    """Weights as they are computed with, so that many steps need not convert them again and again.
+    """Weights in the dtype of computation, so that repeated steps need not convert them again.
 
-    A norm's scale and offset stay: they are used in float32.
+    A norm's scale and offset stay in float32, in which they are used.
     """
 
     def convert(path: tuple[Any, ...], leaf: Array) -> Array:
@@ -55,7 +58,7 @@ def in_dtype(params: Params, dtype: str) -> Params:
 
 
 def init_linear(key: Array, fan_in: int, fan_out: int, *, bias: bool = True, scale: float = 1.0) -> Params:
-    """Truncated normal of variance scale/fan_in; biases zero."""
+    """Weights from a truncated normal of variance scale/fan_in; biases are zero."""
     weight = jax.nn.initializers.variance_scaling(scale, "fan_in", "truncated_normal")(
         key, (fan_in, fan_out), jnp.float32
     )
@@ -77,7 +80,7 @@ def layer_norm(params: Params, x: Array) -> Array:
 
 
 def normalise(x: Array) -> Array:
-    """LayerNorm without a scale and an offset of its own."""
+    """LayerNorm without scale and offset."""
     return _normal(x).astype(x.dtype)
 
 
@@ -100,7 +103,7 @@ def mlp(params: Params, x: Array) -> Array:
 
 
 def init_gate(key: Array, width: int) -> Params:
-    """The GRU gate of gated TransformerXL. It starts nearly closed (offset 2): a fresh layer passes its input on."""
+    """The GRU gate of gated TransformerXL. It starts nearly closed (offset 2), so that a layer passes its input on."""
     key_x, key_y, key_c = jax.random.split(key, 3)
     return {
         "x": init_linear(key_x, width, 2 * width, bias=False),  # reset | update, from the stream
@@ -111,9 +114,9 @@ def init_gate(key: Array, width: int) -> Params:
 
 
 def gate(params: Params | None, x: Array, y: Array) -> Array:
-    """Join the stream `x` and a sublayer's answer `y`: through a GRU gate where there is one, else by adding.
+    """The stream `x` joined with a sublayer's answer `y`: by a GRU gate if there are params for one, else by adding.
 
-    The gated form passes `y` through a ReLU first, as the gated TransformerXL does, since its sublayers end linearly.
+    The gated form applies a ReLU to `y` first, as gated TransformerXL does, because its sublayers end linearly.
     """
     if params is None:
         return x + y
@@ -128,7 +131,7 @@ def gate(params: Params | None, x: Array, y: Array) -> Array:
 def sinusoids(position_p: Sequence[int], width: int) -> Array:
     """Position code [P, D]: all sines, then all cosines, of frequencies 10000^(-2i/D).
 
-    Made at once, as a constant: a program that computed it would do so at every element that it is added to.
+    Computed while tracing, as a constant: XLA would fuse the computation into the sum and repeat it for every element.
     """
     with jax.ensure_compile_time_eval():
         frequency = 10000.0 ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
@@ -137,6 +140,6 @@ def sinusoids(position_p: Sequence[int], width: int) -> Array:
 
 
 def position_code(chunk: int, width: int, positions: bool, dtype: DTypeLike) -> Array:
-    """What is added to the steps of a chunk [C, D], the newest at position 0; nothing without `positions`."""
+    """The code to add to the steps of a chunk [C, D], the newest at position 0; zeros without `positions`."""
     code_cd = sinusoids(range(chunk - 1, -1, -1), width) if positions else jnp.zeros((chunk, width))
     return code_cd.astype(dtype)

@@ -1,4 +1,4 @@
-"""Which chunks matter to a query, and how much: attention over the summaries, cut off after the k best."""
+"""The relevance of chunks to a query: attention over their summaries, cut off after the k largest weights."""
 
 import math
 
@@ -11,11 +11,11 @@ from .types import Array, Params
 from .window import MASKED
 
 ORDERS = ("top_k_then_softmax", "softmax_then_top_k")
-COUNTING_LIMIT = 64  # up to here, ranking chunks by counting the better ones beats a sort
+COUNTING_LIMIT = 64  # up to this many chunks, ranking each by counting the better ones is faster than a sort
 
 
 def relevance_logits(params: Params, query_qe: Array, key_md: Array, mask_qm: Array | None) -> Array:
-    """[Q, M], float32. The key projection goes to whichever side has fewer rows."""
+    """Relevance logits [Q, M], float32. The key projection applies to whichever side has fewer rows."""
     query_qs = linear(params["relevance_query"], query_qe)
     key_weight = params["relevance_key"]["w"].astype(query_qe.dtype)
     scale = 1 / math.sqrt(query_qs.shape[-1])
@@ -37,7 +37,7 @@ def top_chunks(logits_qm: Array, k: int, order: str) -> tuple[Array, Array]:
 
 
 def top_weights(logits_qm: Array, k: int, order: str) -> Array:
-    """The same weights in place, [Q, M], zero outside the top k: no sort, no scatter, for a few dozen chunks."""
+    """The same weights at the chunks' own places, [Q, M], zero outside the top k."""
     slots = logits_qm.shape[-1]
     if slots > COUNTING_LIMIT:
         chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
@@ -48,5 +48,5 @@ def top_weights(logits_qm: Array, k: int, order: str) -> Array:
     chosen_qm = ((other > mine) | ((other == mine) & earlier)).sum(-1) < k
     if order == "softmax_then_top_k":
         return jnp.where(chosen_qm, softmax(logits_qm), 0.0)
-    # Added, not selected: the gradient then needs the weights alone, and nobody ranks chunks again for it.
+    # Adding -inf, unlike selecting, leaves a gradient that needs the weights alone: the ranking is not computed again.
     return softmax(logits_qm + jnp.where(chosen_qm, 0.0, -jnp.inf))

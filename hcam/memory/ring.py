@@ -1,12 +1,12 @@
-"""When and where: the arithmetic of episode time, rings and chunks. Everything a memory masks is decided here.
+"""The arithmetic of episode time, rings and chunks. Everything that a memory masks is decided here.
 
 A layer's memory is a ring of rows, and the row of a step is its *episode time* modulo the ring's size. A reset sets
-the clock to zero; nothing is cleared, since a time that lies before the episode's start is never asked for.
+the clock to zero and clears nothing: no step asks for a time before the start of its episode.
 
-Inside an unroll, steps are counted from its first one: step i is index i, and what was stored before has negative
-indices, -1 being the newest. An episode is then known by the index it starts at (negative for the one that came in
-with the state), and one rule covers stored and new rows, within and across episodes: step i may see index j only if
-start_i <= j <= i.
+Inside an unroll, steps are counted from its first one: step i has index i, and rows stored before it have negative
+indices, -1 being the newest. An episode is identified by the index at which it starts (negative for the one that the
+state brings along). Then one rule covers stored and new rows, within and across episodes: step i may see index j only
+if start_i <= j <= i.
 """
 
 import jax
@@ -16,12 +16,12 @@ from .types import Array
 
 
 def count(size: int) -> Array:
-    """0, 1, ... size - 1 in 32 bits, also in a session that has switched to 64: the clock keeps its type."""
+    """0, 1, ... size - 1 as int32, also if JAX runs with 64 bits: the clock keeps its dtype."""
     return jnp.arange(size, dtype=jnp.int32)
 
 
 def latest(newest: Array, size: int) -> Array:
-    """For each row of a ring, the latest number up to `newest` that lives there; negative: none yet."""
+    """For each row of a ring, the latest number up to `newest` that is stored there; negative: none yet."""
     return newest - (newest - count(size)) % size
 
 
@@ -37,16 +37,15 @@ def episode_starts(first_t: Array, clock: Array) -> Array:
 
 
 def tail(row_rd: Array, clock: Array, length: int) -> Array:
-    """The last `length` stored rows, oldest first. Rows from before the episode are for the caller to mask."""
+    """The last `length` stored rows, oldest first. The caller must mask rows from before the episode."""
     return row_rd[(clock - length + count(length)) % row_rd.shape[0]]
 
 
 def put(row: Array, number: Array, x: Array, wanted: Array | None = None) -> Array:
-    """The ring with one row replaced, if `wanted`; in place where the caller gives the ring away.
+    """The ring with one row replaced, if `wanted`; in place if the caller donates the ring.
 
-    The second index lies outside and is dropped. It is there because XLA works a one-row write into the reads that
-    follow it, and then copies the whole ring to keep the old one alive: acting would slow down with the length of the
-    past.
+    The second index is out of range and is dropped. It keeps XLA from fusing a write of one row into the reads that
+    follow, for which it would copy the whole ring: acting would slow down with the length of the past.
     """
     size = row.shape[0]
     outside = jnp.full_like(number, size)
@@ -55,18 +54,18 @@ def put(row: Array, number: Array, x: Array, wanted: Array | None = None) -> Arr
 
 
 def write(row_rd: Array, x_td: Array, clock: Array) -> Array:
-    """The ring after an unroll whose last step leaves the clock at `clock`; of a long unroll the newest rows stay."""
+    """The ring after an unroll whose last step leaves the clock at `clock`; the newest rows of a long unroll remain."""
     size, steps = row_rd.shape[0], x_td.shape[0]
-    index_r = steps - clock + latest(clock - 1, size)  # where in the unroll each row's step was, if it was there at all
+    index_r = steps - clock + latest(clock - 1, size)  # the index in the unroll of each row's step; negative: before it
     fresh_rd = x_td.astype(row_rd.dtype)[jnp.clip(index_r, 0, steps - 1)]
     return jnp.where((index_r >= 0)[:, None], fresh_rd, row_rd)
 
 
 def chunk_ends(time_t: Array, chunk: int, stride: int) -> Array:
-    """The index at which each chunk completed by this unroll ends [U], and T where there is none.
+    """The index at which each chunk that this unroll completes ends [U]; T where there is none.
 
-    Two ends are never closer than one stride, in one episode or across a reset, so every block of `stride` steps
-    holds at most one: U = ceil(T / stride) slots suffice however many episodes the unroll holds.
+    Two ends are at least one stride apart, in one episode or across a reset, so every block of `stride` steps holds at
+    most one: U = ceil(T / stride) slots suffice, however many episodes the unroll holds.
     """
     steps = time_t.shape[0]
     ends_t = (time_t + 1 >= chunk) & ((time_t + 1 - chunk) % stride == 0)
@@ -78,10 +77,10 @@ def chunk_ends(time_t: Array, chunk: int, stride: int) -> Array:
 def readable_chunks(end_m: Array, start_t: Array, chunk: int, stride: int, slots: int) -> tuple[Array, Array]:
     """Which chunks each step may recall, and their numbers in that step's episode, both [T, M].
 
-    A chunk is recallable once it is complete and until `slots` newer ones are: then it is forgotten, by design.
+    A chunk is recallable from its completion until `slots` newer chunks are complete: then it is forgotten, by design.
     """
     index_t = count(start_t.shape[0])
-    begin_tm = (end_m - chunk + 1)[None, :] - start_t[:, None]  # in the episode time of the step that asks
+    begin_tm = (end_m - chunk + 1)[None, :] - start_t[:, None]  # in the episode time of the step that recalls
     number_tm = begin_tm // stride
     newest_t = complete(index_t - start_t, chunk, stride)
     kept_tm = number_tm >= (newest_t - slots)[:, None]

@@ -1,4 +1,4 @@
-"""TransformerXL, gated as in GTrXL, and the control that has local attention alone."""
+"""TransformerXL, gated as in GTrXL, and the control, which has local attention alone."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ from .types import Memory
 class TrXL:
     """Gated TransformerXL: the paper's strongest baseline. Each option says where the paper has it.
 
-    Every step attends to the last `window` steps, wherever an unroll begins. The original attends to `extra length`
-    steps before the unroll and to all of the unroll so far, hence to 256 + 1 .. 256 + 64 steps in Ballet.
+    Every step attends to the last `window` steps, wherever an unroll begins. The original attends to "extra length"
+    steps before the unroll and to the unroll so far, hence to 256 + 1 .. 256 + 64 steps in Ballet.
     """
 
     width: int = 512  # appendix A.2, table; 1024 in appendix "Comparing a TrXL that is 2x wider/deeper than HCAM"
@@ -21,13 +21,15 @@ class TrXL:
     top_k: int | None = None  # keep only the k largest logits: appendix "Sparsity without hierarchy", k 16 or 32
     gated: bool = True  # GRU gating (Parisotto et al. 2020), section 2; off in appendix "Memory layer gating"
     mlp: int = 4  # hidden width of a layer's MLP over `width`. Unspecified in the paper
-    dtype: str = "float32"  # of computation and of the stored memory; "bfloat16" on accelerators
 
     def __post_init__(self) -> None:
         _check(self)
         if self.top_k is not None:
-            checks.positive(top_k=self.top_k)
+            checks.sizes(self, "top_k")
             checks.top_k_fits(self.top_k, self.window, "steps in the window")
+
+    def build(self, dtype: str) -> Memory:
+        return stack.build(stack.Stack(self, dtype, self.window, self.top_k, block=None))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,28 +39,19 @@ class Local:
     width: int = 512
     layers: int = 4
     heads: int = 8
-    window: int = (
-        32  # HCAM's default: one chunk. A stack of L layers can pass on what is up to L (window - 1) steps old
-    )
+    window: int = 32  # HCAM's default, one chunk. A stack of L layers passes on what is up to L (window - 1) steps old
     gated: bool = False
     mlp: int = 4
-    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         _check(self)
 
-
-def build(config: TrXL) -> Memory:
-    return stack.build(stack.Stack(config, config.window, config.top_k, None))
-
-
-def build_local(config: Local) -> Memory:
-    return stack.build(stack.Stack(config, config.window, None, None))
+    def build(self, dtype: str) -> Memory:
+        return stack.build(stack.Stack(self, dtype, self.window, top_k=None, block=None))
 
 
 def _check(config: TrXL | Local) -> None:
-    checks.positive(**{name: getattr(config, name) for name in ("width", "layers", "heads", "window", "mlp")})
+    checks.sizes(config, "width", "layers", "heads", "window", "mlp")
     checks.heads_divide(config.width, config.heads)
     checks.even_width(config.width, "relative positions")
     checks.switch(gated=config.gated)
-    checks.choice(checks.DTYPES, dtype=config.dtype)

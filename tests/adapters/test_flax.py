@@ -14,12 +14,14 @@ import pytest
 
 from hcam import memory
 from hcam.adapters.flax import Memory
+from tests.memory.own_memory import Trace
 
 HCAM = memory.HCAM(width=4, layers=1, heads=2, chunk=3, slots=4, top_k=2)
-CONFIGS: dict[str, memory.HCAM | memory.TrXL | memory.LSTM | memory.Local] = {
+CONFIGS: dict[str, memory.MemoryConfig] = {
     "hcam": HCAM,
     "trxl": memory.TrXL(width=4, layers=1, heads=2, window=5),
     "lstm": memory.LSTM(width=4, layers=2),
+    "gru": memory.GRU(width=4, layers=2),
     "none": memory.Local(width=4, layers=1, heads=2, window=3),
 }
 T = 11
@@ -107,6 +109,29 @@ def test_parameters_have_names_and_can_be_counted():
     pure = jax.eval_shape(memory.make(HCAM).init_params, jax.random.key(0))
     assert sum(leaf.size for leaf in by_path.values()) == sum(leaf.size for leaf in jax.tree.leaves(pure))
     assert all(jnp.abs(leaf).max() > 0 for path, leaf in by_path.items() if path.endswith("/w"))
+
+
+def test_the_dtype_is_an_attribute_of_the_module():
+    """Of computation and of the state; parameters stay float32."""
+    module, (x, first) = Memory(HCAM, dtype="bfloat16"), inputs(HCAM)
+    state = module.initial_state()
+    assert state.layers[0].input_rd.dtype == jnp.bfloat16
+    variables = jax.eval_shape(module.init, jax.random.key(0), state, x, first)
+    assert {leaf.dtype for leaf in jax.tree.leaves(variables)} == {jnp.dtype("float32")}
+    after, y = jax.eval_shape(module.apply, variables, state, x, first)
+    assert (after.layers[0].input_rd.dtype, y.dtype) == (jnp.bfloat16, jnp.float32)
+    assert Memory(HCAM).dtype == "float32"
+
+
+def test_a_memory_from_outside_is_a_module_too():
+    """Its parameters are one dict, its state another."""
+    module = Memory(Trace(width=4))
+    args = (module.initial_state((2,)), *inputs(Trace(width=4), 2))
+    variables = draw(module, *args)
+    assert set(variables["params"]["memory"]) == {"w"}
+    unroll = jax.vmap(partial(memory.make(Trace(width=4)).unroll, variables["params"]["memory"]))
+    assert_close(jax.jit(module.apply)(variables, *args), jax.jit(unroll)(*args))
+    assert_close(module.apply(variables, args[0], method="cached"), args[0])
 
 
 def test_layers_keep_their_order_beyond_ten():

@@ -176,7 +176,9 @@ def test_parameters_and_outputs_are_float32_whatever_is_computed_in(memory):
 def test_auto_is_decided_where_the_agent_is_made():
     here = "float32" if jax.default_backend() == "cpu" else "bfloat16"
     made = agent.make(config_of("first_symbol", "lstm", "auto"), TASKS["first_symbol"])
-    assert (made.config.dtype, made.memory.config.dtype) == (here, here)
+    assert made.config.dtype == here
+    made = agent.make(config_of("first_symbol", "none", "auto"), TASKS["first_symbol"])
+    assert made.init_state().layers[0].input_rd.dtype == here
     assert AgentConfig(dtype="bfloat16").here().dtype == "bfloat16"
 
 
@@ -185,10 +187,10 @@ def test_auto_is_decided_where_the_agent_is_made():
 
 def test_without_options_every_memory_is_as_in_the_paper():
     """TrXL sees 256 + 64 steps and is gated; the others see a chunk at a time and are not."""
-    assert MemoryConfig(memory="hcam").build("float32") == HCAM()
-    assert MemoryConfig(memory="trxl").build("float32") == TrXL(window=320, gated=True)
-    assert MemoryConfig(memory="lstm").build("float32") == LSTM()
-    assert MemoryConfig(memory="none").build("float32") == Local(window=32, gated=False)
+    assert MemoryConfig(memory="hcam").build() == HCAM()
+    assert MemoryConfig(memory="trxl").build() == TrXL(window=320, gated=True)
+    assert MemoryConfig(memory="lstm").build() == LSTM()
+    assert MemoryConfig(memory="none").build() == Local(window=32, gated=False)
     assert HCAM().gated is False
 
 
@@ -196,19 +198,19 @@ def test_every_option_reaches_its_memory():
     chosen = MemoryConfig(
         width=48, layers=3, heads=6, chunk=12, slots=9, top_k=5, overlap=2, window=7, gated=True, trxl_top_k=4, mlp=2
     )
-    shared: Any = {"width": 48, "layers": 3, "heads": 6, "mlp": 2, "window": 7, "gated": True, "dtype": "bfloat16"}
+    shared: Any = {"width": 48, "layers": 3, "heads": 6, "mlp": 2, "window": 7, "gated": True}
     expected = {
         "hcam": HCAM(**shared, chunk=12, slots=9, top_k=5, overlap=2),
         "trxl": TrXL(**shared, top_k=4),
-        "lstm": LSTM(width=48, layers=3, dtype="bfloat16"),
+        "lstm": LSTM(width=48, layers=3),
         "none": Local(**shared),
     }
 
-    def built(dtype: str = "float32", **changes: Any) -> Any:
-        return replace(chosen, **changes).build(dtype)
+    def built(**changes: Any) -> Any:
+        return replace(chosen, **changes).build()
 
     for memory in MEMORIES:
-        assert built("bfloat16", memory=memory) == expected[memory]
+        assert built(memory=memory) == expected[memory]
     assert built(memory="trxl", gated=False).gated is False
     assert built(memory="none", window=None).window == 12
     assert built(memory="hcam", window=None).window_steps == 12

@@ -4,7 +4,8 @@ import pytest
 
 from hcam.benchmarks import operations
 from hcam.benchmarks.operations import count
-from hcam.memory import HCAM, kernel, make
+from hcam.memory import HCAM, make
+from hcam.memory.kernels import common
 
 A, B = jnp.ones((3, 5)), jnp.ones((5, 7))
 ONE = 2 * 3 * 5 * 7
@@ -69,7 +70,7 @@ def test_a_kernel_counts_as_its_plain_form(monkeypatch):
         return count(step, x_td[0]), count(jax.vmap(step), x_td[:5]), count(jax.grad(loss), params)
 
     plain = counted()
-    monkeypatch.setattr(kernel, "suits", lambda *sizes: True)
+    monkeypatch.setattr(common, "supported", lambda *sizes: True)
     acting, of_five, learning = counted()
     code = 2 * 2 * (2 * 16 * 32)  # in two layers, before and after: steps of a chunk, features of all heads
     projected = 32 * code  # once, whoever looks

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hcam import memory
-from hcam.memory import HCAM, LSTM, Local, TrXL
+from hcam.memory import GRU, HCAM, LSTM, Local, TrXL
 from tests.memory.oracle import Seen, SlowStack
 
 WIDTH = 8
@@ -30,10 +30,12 @@ CONFIGS: dict[str, Any] = {
     "trxl": small_trxl(),
     "trxl-sparse": small_trxl(top_k=2, window=9, layers=1, gated=False),
     "lstm": LSTM(width=WIDTH, layers=2),
+    "gru": GRU(width=WIDTH, layers=2),
     "local": Local(width=WIDTH, layers=2, heads=2, window=4, mlp=1),
 }
 # One of each kind, for what does not depend on the options.
-KINDS = ("hcam", "hcam-overlap", "trxl-sparse", "lstm")
+KINDS = ("hcam", "hcam-overlap", "trxl-sparse", "lstm", "gru")
+RECURRENT = ("lstm", "gru")  # they have a slow version of their own, recall nothing and cache nothing
 
 
 class Programs(NamedTuple):
@@ -45,8 +47,8 @@ class Programs(NamedTuple):
 
 
 @lru_cache
-def programs(config: Any) -> Programs:
-    mem = memory.make(config)
+def programs(config: Any, dtype: str = "float32") -> Programs:
+    mem = memory.make(config, dtype=dtype)
     # Compiling is nearly all that these tests do: machine code that is not polished saves a quarter of it.
     compiled = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
     step, unroll = partial(mem.step, recall=True), partial(mem.unroll, recall=True)
@@ -96,9 +98,11 @@ def garbage(state: Any, seed: int = 0, clock: int | None = None) -> Any:
     return jax.tree.map(spoil, state)
 
 
-def run_steps(config: Any, params: Any, state: Any, x: np.ndarray, first: np.ndarray) -> tuple[Any, Any, Any]:
+def run_steps(
+    config: Any, params: Any, state: Any, x: np.ndarray, first: np.ndarray, dtype: str = "float32"
+) -> tuple[Any, Any, Any]:
     """`step` again and again: the state, and the outputs and recalls stacked over time as `unroll` gives them."""
-    step, rows = programs(config).step, []
+    step, rows = programs(config, dtype).step, []
     for x_d, at_start in zip(x, first, strict=True):
         state, *row = step(params, state, x_d, at_start)
         rows.append(jax.device_get(row))

@@ -252,3 +252,22 @@ class SlowLSTM:
             self.hidden[layer] = sigmoid(out) * np.tanh(self.cell[layer])
             x = x + self.hidden[layer]
         return x
+
+
+class SlowGRU:
+    """The same for the GRU: gates in the order reset, update, candidate; the reset gate after the recurrent product."""
+
+    def __init__(self, params: Any):
+        self.params = to_float64(params)
+        self.hidden: list[Any] = [0.0] * len(self.params)
+
+    def step(self, x: np.ndarray, first: bool) -> np.ndarray:
+        if first:
+            self.hidden = [0.0] * len(self.params)
+        for layer, params in enumerate(self.params):
+            before = self.hidden[layer] + np.zeros_like(x)
+            mine, theirs = (np.split(linear(params[part], value), 3) for part, value in (("in", x), ("hidden", before)))
+            reset, update = sigmoid(mine[0] + theirs[0]), sigmoid(mine[1] + theirs[1])
+            self.hidden[layer] = (1 - update) * before + update * np.tanh(mine[2] + reset * theirs[2])
+            x = x + self.hidden[layer]
+        return x

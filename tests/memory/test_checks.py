@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hcam import memory
-from hcam.memory import HCAM, LSTM, Local, TrXL, init_read, read
+from hcam.memory import GRU, HCAM, LSTM, Local, TrXL, init_read, read
 from tests.memory.cases import WIDTH, noisy, params_of, small_hcam, small_trxl, starts
 
 
@@ -43,7 +43,7 @@ SIZES = [
     *((HCAM, field) for field in (*STACK_SIZES, "chunk", "slots", "top_k")),
     *((TrXL, field) for field in (*STACK_SIZES, "top_k")),
     *((Local, field) for field in STACK_SIZES),
-    *((LSTM, field) for field in ("width", "layers")),
+    *((kind, field) for kind in (LSTM, GRU) for field in ("width", "layers", "max_timescale")),
 ]
 
 
@@ -74,18 +74,39 @@ def test_no_more_is_recalled_than_there_is():
     assert HCAM(slots=4, top_k=4).top_k == TrXL(window=4, top_k=4).top_k == 4
 
 
-@pytest.mark.parametrize(
-    ("kind", "field"), [(HCAM, "order"), (HCAM, "form"), *((kind, "dtype") for kind in (HCAM, TrXL, Local, LSTM))]
-)
+@pytest.mark.parametrize("field", ["order", "form"])
 @pytest.mark.parametrize("value", ["fast", "", None, 3], ids=repr)
-def test_choices_are_listed(kind, field, value):
-    message = refused(ValueError, lambda: kind(**{field: value}), f"{field} must be one of", repr(value))
-    assert repr(getattr(kind(), field)) in message  # the default is among what is offered
+def test_choices_are_listed(field, value):
+    message = refused(ValueError, lambda: HCAM(**{field: value}), f"{field} must be one of", repr(value))
+    assert repr(getattr(HCAM(), field)) in message  # the default is among what is offered
+
+
+@pytest.mark.parametrize("value", ["float64", "", None, jnp.float32], ids=repr)
+def test_dtypes_are_listed(value):
+    refused(
+        ValueError, lambda: memory.make(LSTM_SMALL, dtype=value), "dtype must be one of 'float32', 'bfloat16'", value
+    )
 
 
 @pytest.mark.parametrize("value", ["hcam", None, HCAM, {"width": 8}], ids=repr)
 def test_make_takes_a_configuration(value: Any):
-    refused(TypeError, lambda: memory.make(value), "HCAM, TrXL, LSTM, Local", repr(value))
+    refused(TypeError, lambda: memory.make(value), "HCAM, TrXL, LSTM, GRU, Local", "build(dtype)", repr(value))
+
+
+@pytest.mark.parametrize("size", [np.int64(16), np.int32(16), np.uint8(16)], ids=lambda size: type(size).__name__)
+def test_numpy_integers_are_sizes(size):
+    """And become plain ones, which do not widen what they are multiplied with."""
+    for config in (
+        HCAM(width=size, heads=2),
+        TrXL(width=size, heads=2, top_k=size),
+        LSTM(width=size),
+        Local(heads=size),
+    ):
+        values = [value for value in dataclasses.asdict(config).values() if isinstance(value, int | np.integer)]
+        assert {type(value) for value in values} <= {int, bool}
+    assert HCAM(overlap=size).overlap == HCAM(window=size).window == 16
+    assert type(HCAM(overlap=size).overlap) is type(HCAM(window=size).window) is int
+    assert HCAM(width=size, heads=2) == HCAM(width=16, heads=2)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -156,15 +177,15 @@ def test_an_unroll_has_steps(name):
     refused_when_traced_too(ValueError, mem.unroll, (params, state, zeros(0, WIDTH), zeros(0, dtype=bool)), "T", 0)
 
 
-OTHERS: dict[str, Any] = {
-    "width": small_hcam(width=12),
-    "slots": small_hcam(slots=4),
-    "chunk": small_hcam(chunk=5),
-    "layers": small_hcam(layers=2),
-    "dtype": small_hcam(dtype="bfloat16"),
-    "TrXL": small_trxl(layers=1, window=16),  # as many rows
-    "Local": Local(width=WIDTH, layers=1, heads=2, window=16),
-    "LSTM": LSTM_SMALL,
+OTHERS: dict[str, memory.Memory] = {
+    "width": memory.make(small_hcam(width=12)),
+    "slots": memory.make(small_hcam(slots=4)),
+    "chunk": memory.make(small_hcam(chunk=5)),
+    "layers": memory.make(small_hcam(layers=2)),
+    "dtype": memory.make(small_hcam(), dtype="bfloat16"),
+    "TrXL": memory.make(small_trxl(layers=1, window=16)),  # as many rows
+    "Local": memory.make(Local(width=WIDTH, layers=1, heads=2, window=16)),
+    "LSTM": memory.make(LSTM_SMALL),
 }
 
 
@@ -172,7 +193,7 @@ OTHERS: dict[str, Any] = {
 @pytest.mark.parametrize("function", ["step", "unroll", "cached"])
 def test_a_state_of_another_memory(other, function):
     mem, params, _ = setup("hcam")
-    state = memory.make(OTHERS[other]).init_state()
+    state = OTHERS[other].init_state()
     inputs: dict[str, tuple] = {
         "step": (zeros(WIDTH), np.array(True)),
         "unroll": (zeros(5, WIDTH), starts(length=5)),
@@ -191,7 +212,7 @@ def test_a_state_says_where_it_differs(other):
         "LSTM": ("state.clock", "int32", "nothing"),
         "TrXL": ("state.layers[0].summary_md", "(4, 8)", "nothing"),
     }[other]
-    state = memory.make(OTHERS[other]).init_state()
+    state = OTHERS[other].init_state()
     refused(ValueError, lambda: mem.step(params, state, zeros(WIDTH), True), *where)
 
 
@@ -209,6 +230,54 @@ def test_a_state_of_a_stack_is_none_of_an_lstm():
 def test_no_state_at_all(name):
     mem, params, _ = setup(name)
     refused_when_traced_too(ValueError, mem.step, (params, None, zeros(WIDTH), True), "this state was not built for")
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_undo_with_a_state_of_another_memory(other):
+    """The first one, or the second one."""
+    mem, _, state = setup("hcam")
+    foreign = OTHERS[other].init_state()
+    for args in ((foreign, state), (state, foreign)):
+        refused_when_traced_too(ValueError, mem.undo, args, "this state was not built for HCAM(", "at state.")
+
+
+@every_kind
+def test_undo_takes_states_and_nothing_else(name):
+    """One environment's or a batch's; not the pair that `step` returns, say."""
+    mem, _, state = setup(name)
+    many = jax.tree.map(lambda leaf: np.stack([leaf] * 3), state)
+    for before, after in ((state, state), (many, many)):
+        jax.tree.map(np.testing.assert_array_equal, mem.undo(before, after), before)
+    wrongs: list[Any] = [None, (state, zeros(WIDTH)), [], {"clock": zeros(1)}, zeros(WIDTH)]
+    for wrong in wrongs:
+        refused_when_traced_too(ValueError, mem.undo, (state, wrong), "this state was not built for")
+    refused(ValueError, lambda: mem.undo(state, "state"), "this state was not built for")
+
+
+@every_kind
+@pytest.mark.parametrize("wrong", [None, [], {}, 3, "params", [1.0], {"w": "b"}], ids=repr)
+def test_parameters_that_are_none(name, wrong):
+    mem, _, state = setup(name)
+    x, first = zeros(WIDTH), np.array(True)
+    for call in (
+        lambda: mem.step(wrong, state, x, first),
+        lambda: mem.unroll(wrong, state, x[None], first[None]),
+        lambda: mem.cached(wrong, state),
+        lambda: mem.prepare(wrong),
+    ):
+        refused(ValueError, call, "these params were not built for")
+
+
+@every_kind
+@pytest.mark.parametrize("wrong", [[[0.0] * WIDTH], "x", None, {}], ids=repr)
+def test_inputs_are_arrays(name, wrong):
+    mem, params, state = setup(name)
+    kind = type(wrong).__name__
+    refused(
+        TypeError, lambda: mem.unroll(params, state, wrong, starts(length=1)), f"x must be an array, but is a {kind}"
+    )
+    refused(TypeError, lambda: mem.step(params, state, wrong, True), f"x must be an array, but is a {kind}")
+    refused(TypeError, lambda: mem.step(params, state, zeros(WIDTH), wrong), f"first must be an array, but is a {kind}")
 
 
 def test_a_cache_in_some_layers_only():
@@ -237,7 +306,7 @@ def test_a_cache_in_some_layers_only():
 def test_parameters_of_another_memory(other, mentions):
     mem, _, state = setup("hcam")
     args = (params_of(other), state, zeros(WIDTH), True)
-    refused_when_traced_too(ValueError, mem.step, args, "this params was not built for HCAM(", *mentions)
+    refused_when_traced_too(ValueError, mem.step, args, "these params were not built for HCAM(", *mentions)
 
 
 def test_parameters_may_be_stored_in_another_precision():

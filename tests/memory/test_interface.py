@@ -1,6 +1,5 @@
 """What holds for every memory: one result however it is computed, nothing from the future, nothing from elsewhere."""
 
-import dataclasses
 from functools import partial
 from typing import Any
 
@@ -12,11 +11,12 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from hcam import memory
-from hcam.memory import LSTM
+from hcam.memory import GRU, LSTM
 from tests.memory.cases import (
     CONFIGS,
     KINDS,
     LENGTH,
+    RECURRENT,
     WIDTH,
     assert_equals_slow_stack,
     assert_same,
@@ -96,7 +96,7 @@ LONG = {"hcam-one-slot", "hcam-overlap-most", "hcam-one-step"}
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in CONFIGS])
 def test_every_way_of_computing_gives_the_same(name):
     """And that is, for the stacks, what the slow one gives, in episodes of 21, 1, 9 and 14 steps."""
-    if name != "lstm":
+    if name not in RECURRENT:
         assert_equals_slow_stack(CONFIGS[name], seed=1, first=starts(21, 22, 31))
     check_every_way(name)
 
@@ -114,7 +114,7 @@ def check_every_way(name: str, seed: int, first: np.ndarray, calls: list[str]) -
     state_mixed, mixed, at = run_calls(config, params, empty, x, first, calls)
     until = jax.tree.map(lambda entry: entry[:at], stepped)
     agree = same(whole, stepped) and same(cached, stepped) and same(mixed, until)
-    if not agree and name != "lstm":
+    if not agree and name not in RECURRENT:
         # Where two chunks are nearly tied, float32 chooses either; such an example says nothing.
         slow = SlowStack(config, params)
         for x_d, at_start in zip(x, first, strict=True):
@@ -166,7 +166,7 @@ def test_steps_make_nothing_of_prepared_parameters_alone(name):
         return products_of(closed.jaxpr, [False] * fixed + [True] * (len(closed.jaxpr.invars) - fixed))[0]
 
     assert idle(mem.prepare(params)) == 0
-    assert idle(params) > 0 or name == "lstm"  # it can tell
+    assert idle(params) > 0 or name in RECURRENT  # it can tell
 
 
 def products_of(jaxpr: Any, depends: list[bool]) -> tuple[int, list[bool]]:
@@ -190,7 +190,7 @@ def test_prepared_parameters_are_for_steps():
         mem.unroll(mem.prepare(params), mem.init_state(), inputs(0), starts())
     with pytest.raises(TypeError, match="prepared params are for `step` alone"):
         mem.cached(mem.prepare(params), mem.init_state())
-    with pytest.raises(ValueError, match="this params was not built for HCAM"):
+    with pytest.raises(ValueError, match="these params were not built for HCAM"):
         mem.prepare(params[:1])
 
 
@@ -289,7 +289,7 @@ def keep_codes(state: Any, fresh: Any) -> Any:
     return state._replace(layers=tuple(layers))
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if name != "lstm"])  # an LSTM's state is all used
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in RECURRENT])  # whose state is all used
 def test_rows_that_were_never_written_are_never_read(name):
     """No `first` anywhere: the clock alone says that the state is empty."""
     config = CONFIGS[name]
@@ -326,7 +326,7 @@ def test_environments_of_a_batch_do_not_touch_each_other(name):
 # ---------------------------------------------------------------------------------------------------------------------
 # Gradients
 # ---------------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["hcam-overlap", "trxl-sparse", "lstm"])
+@pytest.mark.parametrize("name", ["hcam-overlap", "trxl-sparse", "lstm", "gru"])
 def test_no_gradient_flows_into_the_state(name):
     config = CONFIGS[name]
     mem, params, x = memory.make(config), params_of(config), inputs(11)
@@ -363,7 +363,7 @@ def test_recall_describes_the_attention(name):
     time_t = np.arange(LENGTH) - np.maximum.accumulate(np.where(first, np.arange(LENGTH), 0))
     empty = memory.make(config).init_state()
     recall = jax.device_get(programs(config).unroll(params_of(config), empty, inputs(13), first)[2])
-    if name == "lstm":
+    if name in RECURRENT:
         assert recall == memory.Recall()
         return
     assert len(recall.window_hw) == config.layers
@@ -400,8 +400,8 @@ def test_recall_describes_the_attention(name):
 # Building
 # ---------------------------------------------------------------------------------------------------------------------
 def test_configs_by_name_are_what_make_takes():
-    assert set(memory.CONFIGS) == {"hcam", "trxl", "lstm", "none"}
-    for kind in memory.CONFIGS.values():
+    assert set(memory.MEMORIES) == {"hcam", "trxl", "lstm", "gru", "none"}
+    for kind in memory.MEMORIES.values():
         config = kind()  # every option has a default
         assert memory.make(config).config == config
 
@@ -415,18 +415,20 @@ LOW: dict[str, Any] = {
     "hcam": small_hcam(),
     "trxl": small_trxl(layers=1, gated=False),
     "lstm": LSTM(width=WIDTH, layers=1),
+    "gru": GRU(width=WIDTH, layers=1),
 }
 
 
 @pytest.mark.parametrize("name", LOW)
 def test_bfloat16_is_float32_with_less_precision(name):
-    """A state in bfloat16 for the stacks; the LSTM's adds up over time and stays in float32."""
-    low = dataclasses.replace(LOW[name], dtype="bfloat16")
-    params, x, first = params_of(low), inputs(14, 9), starts(5, length=9)
-    exact = run_steps(LOW[name], params, memory.make(LOW[name]).init_state(), x, first)[1]
-    empty, kept = memory.make(low).init_state(), jnp.float32 if name == "lstm" else jnp.bfloat16
-    state, y, _ = programs(low).unroll(params, empty, x, first)
-    stepped_state, stepped, _ = run_steps(low, params, programs(low).cached(params, empty), x, first)
+    """A state in bfloat16 for the stacks; that of a recurrent layer adds up over time and stays in float32."""
+    config, low = LOW[name], "bfloat16"
+    params, x, first = params_of(config), inputs(14, 9), starts(5, length=9)
+    exact = run_steps(config, params, memory.make(config).init_state(), x, first)[1]
+    empty, kept = memory.make(config, dtype=low).init_state(), jnp.float32 if name in RECURRENT else jnp.bfloat16
+    program = programs(config, low)
+    state, y, _ = program.unroll(params, empty, x, first)
+    stepped_state, stepped, _ = run_steps(config, params, program.cached(params, empty), x, first, low)
     for found in (empty, state, stepped_state):
         assert {leaf.dtype for leaf in float_leaves(found)} == {jnp.dtype(kept)}
     for found in (y, stepped):

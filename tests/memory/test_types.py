@@ -1,11 +1,18 @@
-"""The interface itself."""
+"""The types of the interface: plain tuples of functions that can be sent to another process."""
+
+import pickle
 
 import jax
+import numpy as np
+import pytest
 
-from hcam.memory import LSTM, Memory, Recall, make
+from hcam import agent, envs
+from hcam.agent import AgentConfig, MemoryConfig
+from hcam.memory import LSTM, MEMORIES, Memory, Recall, make
+from tests.memory.cases import CONFIGS, inputs, params_of, starts
 
 
-def test_recall_has_nothing_unless_told():
+def test_recall_is_empty_by_default():
     assert Recall() == (None, None, None, None)
     assert not jax.tree.leaves(Recall())
     assert Recall._fields == ("window_hw", "chunk_k", "relevance_k", "within_khc")
@@ -17,3 +24,36 @@ def test_a_memory_is_its_configuration_and_seven_functions():
     assert memory._fields == ("config", "init_params", "init_state", "prepare", "step", "unroll", "cached", "undo")
     assert memory.config == LSTM(width=4, layers=1)
     assert all(map(callable, memory[1:]))
+
+
+@pytest.mark.parametrize("name", ["hcam-overlap", "hcam-gather", "trxl-sparse", "lstm", "gru", "local"])
+def test_a_memory_can_be_pickled_and_works_afterwards(name):
+    mem, params, x, first = make(CONFIGS[name]), params_of(CONFIGS[name]), inputs(0, 7), starts(3, length=7)
+    again = pickle.loads(pickle.dumps(mem))
+    assert again.config == mem.config
+    results = []
+    for one in (mem, again):
+        state, y_td = one.unroll(params, one.init_state(), x, first)
+        tried, _ = one.step(one.prepare(params), one.cached(params, state), x[0], False)
+        results.append((y_td, one.undo(one.cached(params, state), tried)))
+    jax.tree.map(np.testing.assert_array_equal, *results)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", MEMORIES)
+def test_every_default_can_be_pickled(name, dtype):
+    mem = make(MEMORIES[name](), dtype=dtype)
+    again = pickle.loads(pickle.dumps(mem))
+    assert jax.eval_shape(again.init_state) == jax.eval_shape(mem.init_state)
+    key = jax.random.key(0)
+    assert jax.eval_shape(again.init_params, key) == jax.eval_shape(mem.init_params, key)
+
+
+def test_an_agent_can_be_pickled():
+    """With the memory inside it."""
+    sizes = MemoryConfig(width=16, layers=1, heads=2, chunk=3, slots=2, top_k=2, mlp=1)
+    made = agent.make(AgentConfig(memory=sizes), envs.make("first_symbol"))
+    again = pickle.loads(pickle.dumps(made))
+    key = jax.random.key(0)
+    assert jax.eval_shape(again.init_params, key) == jax.eval_shape(made.init_params, key)
+    assert again.config == made.config

@@ -45,7 +45,7 @@ def test_unroll_is_the_slow_attention_at_every_step(size, top_k):
     stored, x, start = random(size - 1, WIDTH), random(STEPS, WIDTH, seed=1), 6
     # The unroll's first episode began 2 steps before it.
     start_t = np.where(np.arange(STEPS) < start, -2, start)
-    run = jax.jit(partial(window.unroll, heads=HEADS, top_k=top_k))
+    run = jax.jit(partial(window.unroll, heads=HEADS, top_k=top_k, recall=True))
     answer, attention = run(make_params(), stored, x, start_t)
     every_row = np.concatenate([stored, x])
     for t in range(STEPS):
@@ -62,10 +62,10 @@ def test_unroll_is_the_slow_attention_at_every_step(size, top_k):
 def test_steps_with_and_without_keys_and_values(size, top_k):
     """An episode from its start, longer than the window."""
     x, params = random(STEPS, WIDTH, seed=1), make_params()
-    step = jax.jit(partial(window.step, top_k=top_k))
+    step = jax.jit(partial(window.step, top_k=top_k, recall=True))
     prepared = window.prepare(params, window=size, heads=HEADS, dtype="float32")
     row_rd = jnp.full((size + 2, WIDTH), 1e3)  # likewise
-    step_cached = jax.jit(partial(window.step_cached, heads=HEADS, top_k=top_k))
+    step_cached = jax.jit(partial(window.step_cached, heads=HEADS, top_k=top_k, recall=True))
     cache = window.init_cache(params, 1e3 * jnp.asarray(random(size, WIDTH)), HEADS)  # nothing of it is of the episode
     for t in range(STEPS):
         rows = x[max(0, t - size + 1) : t + 1]

@@ -73,7 +73,7 @@ def test_paper_is_the_published_table_for_hcam(task):
     assert config.loss.reconstruction == printed["Recon. loss weight (HCAM)"]
     assert config.loss.policy == printed["V-trace loss weight (HCAM)"]
     assert config.loss.baseline == printed["V-trace baseline weight (HCAM)"]
-    built: Any = memory.build("float32")
+    built: Any = memory.build()
     assert (built.window_steps, built.gated) == (built.chunk, False)
 
 
@@ -81,7 +81,7 @@ def test_paper_is_the_published_table_for_hcam(task):
 def test_paper_is_the_published_table_for_trxl(task):
     config, printed = preset("paper", task, "trxl"), column(task)
     check_shared(config, printed)
-    built: Any = config.agent.memory.build("float32")
+    built: Any = config.agent.memory.build()
     assert built.window == printed["TrXL extra length"] + printed["Training unroll length"]
     assert (built.gated, built.top_k) == (True, None)
     assert config.loss.reconstruction == printed["Recon. loss weight TrXL"]
@@ -182,7 +182,7 @@ def test_local_attention_of_the_quickstart_does_not_reach_the_last_dance():
     assert level.delay == 5
     assert last_dance <= asked - level.delay
     for memory in ("hcam", "none"):
-        built: Any = preset("quickstart", "ballet", memory).agent.memory.build("float32")
+        built: Any = preset("quickstart", "ballet", memory).agent.memory.build()
         window = built.window_steps if memory == "hcam" else built.window
         reach = built.layers * (window - 1)
         assert reach == 4

@@ -82,7 +82,9 @@ def logits(agent: Agent, env: Environment, params: Any) -> jax.Array:
     parts = encoder.parts(env.observation_space)
     keys = jax.random.split(jax.random.key(1), (len(parts), 12))
     observation = {name: jax.vmap(parts[name].sample)(keys_t) for name, keys_t in zip(parts, keys, strict=True)}
-    inputs_t = Inputs(jax.vmap(agent.preprocess)(observation), jnp.arange(12) == 0, jnp.zeros(12, jnp.int32), jnp.zeros(12))
+    inputs_t = Inputs(
+        jax.vmap(agent.preprocess)(observation), jnp.arange(12) == 0, jnp.zeros(12, jnp.int32), jnp.zeros(12)
+    )
     return agent.unroll(params, agent.init_state(), inputs_t)[1].logits
 
 

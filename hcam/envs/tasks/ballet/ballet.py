@@ -143,7 +143,8 @@ def _opening(episode: Episode) -> State:
 def _episode(state: State) -> Episode:
     if not isinstance(state, State):
         raise TypeError(
-            f"this is no state of Ballet, but a {type(state).__module__}.{type(state).__name__}: take one from its reset or step."
+            f"this is no state of Ballet, but a {type(state).__module__}.{type(state).__name__}: take one from its "
+            "reset or step."
         )
     return state.episode
 

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam.memory import kernel_step
+from hcam.memory.kernels import step
 
 ROWS, CHUNK, WIDTH, K = 80, 16, 32, 4
-FORMS = kernel_step.recall, kernel_step.plain_recall
+FORMS = step.recall, step.plain_recall
 
 
 def drawn(seed, heads=8, dtype="float32"):
@@ -53,7 +53,7 @@ def test_kernel_and_plain_form_equal_the_slow_loop(heads, count):
 
 def test_a_chunk_goes_on_at_the_start_of_its_ring():
     case = drawn(1) | {"begin_k": jnp.array([ROWS - 5, 0, ROWS - 1, 7], jnp.int32)}
-    assert_same(kernel_step.recall(**case), slow(**case))
+    assert_same(step.recall(**case), slow(**case))
 
 
 def test_in_bfloat16_it_is_no_further_from_the_truth_than_the_plain_form():
@@ -68,7 +68,7 @@ def test_in_bfloat16_it_is_no_further_from_the_truth_than_the_plain_form():
 def test_many_environments_are_one_call():
     cases = [drawn(seed) | {"count": jnp.int32(seed)} for seed in range(3)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cases)
-    found = jax.jit(jax.vmap(lambda case: kernel_step.recall(**case)))(stacked)
+    found = jax.jit(jax.vmap(lambda case: step.recall(**case)))(stacked)
     for n, case in enumerate(cases):
         assert_same([one[n] for one in found], slow(**case))
 
@@ -89,7 +89,7 @@ def test_its_gradient_is_that_of_the_plain_form():
 # Summaries
 
 
-@pytest.mark.parametrize("form", [kernel_step.summarise, kernel_step.plain_summarise])
+@pytest.mark.parametrize("form", [step.summarise, step.plain_summarise])
 @pytest.mark.parametrize("begin", [7, ROWS - 3])
 def test_a_whole_chunk_is_summarised_and_nothing_else(form, begin):
     row_rd, summary_md = drawn(1)["row_rd"], jnp.ones((5, WIDTH))
@@ -105,7 +105,7 @@ def test_summaries_of_many_environments_are_one_call():
     row_brd = jnp.stack([drawn(seed)["row_rd"] for seed in range(3)])
     whole_b, slot_b = jnp.array([True, False, True]), jnp.arange(3, dtype=jnp.int32)
     args = (row_brd, jnp.zeros((3, 4, WIDTH)), slot_b * 5, slot_b, whole_b)
-    forms = (kernel_step.summarise, kernel_step.plain_summarise)
+    forms = (step.summarise, step.plain_summarise)
     found, expected = (jax.vmap(partial(form, CHUNK))(*args) for form in forms)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert found[0, 0].any()

@@ -1,9 +1,9 @@
-"""The learning read: every query's heads inside the chunks that it recalls, and its gradient.
+"""Learning: all queries of an unroll attend inside the chunks that they recall, and the gradient of that.
 
-In plain JAX all queries attend inside all chunks, also those that are not there yet, which early in an episode are
-most. The kernels skip chunks that nobody in a block of queries has a weight for, and read the others where they are:
-old ones in the ring, new ones among the unroll's own. A position code is not added to a chunk's rows: it is the same
-in all chunks, and met before and after them.
+In plain JAX every query attends inside every chunk, including those that are not complete yet, which are most of them
+early in an episode. The kernels skip a chunk if no query of a block has a weight for it, and read the others in place:
+stored chunks in the ring, new ones among the unroll's own rows. The position code of a chunk is not added to its rows:
+it is the same in all chunks, so the caller adds its part of the logits before and its part of the answer after.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,36 +13,39 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .kernel import call, product
-from .layers import broadcast_like, softmax, to_float32
-from .types import Array
+from ..layers import broadcast_like, softmax, to_float32
+from ..types import Array
+from .common import call, product
 
-ROWS = 128  # queries times heads that share a look at a chunk
-COLUMNS = 256  # of the answer that one program adds up: with these, what it holds just fits into registers
-WARPS = 8  # as many rows as the matrix units take for each four of them: with fewer, two would compute the same
+ROWS = 128  # (query, head) pairs that one program handles
+COLUMNS = 256  # features of the answer that one program sums: with these sizes its values just fit into registers
+WARPS = 8  # four warps share one instruction of the matrix units, which takes 64 rows: 8 warps have 128
 STAGES = 2
 
-Parts = tuple[Array, ...]  # chunks, [M, C, D] for each of the places where they lie
+Parts = tuple[Array, ...]  # chunks [M, C, D], one array for each place where they are stored
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def unroll(k: int, inner_qhd: Array, code_qhc: Array, parts: Parts, weight_qm: Array) -> tuple[Array, Array]:
-    """All queries' heads inside all chunks that have a weight, at most k for each, added up by it: [Q, H, D].
+def recall(k: int, inner_qhd: Array, code_qhc: Array, parts: Parts, weight_qm: Array) -> tuple[Array, Array]:
+    """Every query's attention inside the chunks for which it has a nonzero weight, summed by that weight.
 
-    And how each step of a chunk counted, all chunks together: [Q, H, C]. No gradient flows into the chunks, nor into a
-    weight that is zero: it is one that was cut off.
+    No gradient flows into the chunks, nor into a weight that is zero (which is one outside the top k).
 
     Args:
-      k: chunks with a weight, at most, for one query.
-      inner_qhd: the queries as they meet stored steps.
-      code_qhc: what the position code adds to the logits of a chunk's steps.
+      k: how many nonzero weights a query has at most.
+      inner_qhd: the queries with the key projection applied.
+      code_qhc: the position code's logits for the steps of a chunk.
       parts: the chunks.
-      weight_qm: relevances of all parts' chunks, float32.
+      weight_qm: relevances of the chunks of all parts, float32.
+
+    Returns:
+      The weighted sum of rows [Q, H, D], and the total weight of each step of a chunk over all chunks [Q, H, C].
     """
-    return _unroll(k, inner_qhd, code_qhc, parts, weight_qm)[0]
+    return _recall(k, inner_qhd, code_qhc, parts, weight_qm)[0]
 
 
-def plain_unroll(inner_qhd: Array, code_qhc: Array, parts: Parts, weight_qm: Array) -> tuple[Array, Array]:
+def plain_recall(inner_qhd: Array, code_qhc: Array, parts: Parts, weight_qm: Array) -> tuple[Array, Array]:
+    """`recall` in plain JAX; all queries attend inside all chunks."""
     content_mcd = jnp.concatenate(parts)
     weighted_qhmc = plain_within(inner_qhd, code_qhc, content_mcd)
     weighted_qhmc *= broadcast_like(weight_qm[:, None, :, None], weighted_qhmc)
@@ -50,36 +53,36 @@ def plain_unroll(inner_qhd: Array, code_qhc: Array, parts: Parts, weight_qm: Arr
 
 
 def plain_within(inner_qhd: Array, code_qhc: Array, content_mcd: Array) -> Array:
-    """The attention inside all chunks, [Q, H, M, C]."""
+    """The attention of every query inside every chunk, [Q, H, M, C]."""
     logits_qhmc = jnp.einsum("qhd,mcd->qhmc", inner_qhd, content_mcd)
     return softmax(logits_qhmc + broadcast_like(code_qhc[:, :, None], logits_qhmc))
 
 
-def _unroll(
+def _recall(
     k: int, inner_qhd: Array, code_qhc: Array, parts: Parts, weight_qm: Array
 ) -> tuple[tuple[Array, Array], Array]:
-    """Also the attention inside all chunks that were looked at, [M, R, C], for the gradient."""
+    """The results of `recall`, and for the gradient the attention inside the chunks that were read, [M, R, C]."""
     rows = [_rows(inner_qhd), _rows(code_qhc), _weights(weight_qm, inner_qhd.shape[1])]
     out = [jax.typeof(rows[0]), jax.typeof(rows[1])]
     out += [out[1].update(shape=(weight_qm.shape[1], *out[1].shape))]
-    mixed_rd, seen_rc, within_mrc = _call(_unroll_kernel, "recall_unroll", k, rows, parts, out)
+    mixed_rd, seen_rc, within_mrc = _call(_recall_kernel, "recall_unroll", k, rows, parts, out)
     return (_by_query(mixed_rd, inner_qhd), _by_query(seen_rc, inner_qhd)), within_mrc
 
 
-def _pull(
-    k: int, parts: Parts, weight_qm: Array, within_mrc: Array, pulled: tuple[Array, Array]
+def _gradients(
+    k: int, parts: Parts, weight_qm: Array, within_mrc: Array, cotangent: tuple[Array, Array]
 ) -> tuple[Array, Array, Array]:
-    """The gradients of queries, codes and weights."""
-    heads = pulled[0].shape[1]
-    rows = [*map(_rows, pulled), _weights(weight_qm, heads), within_mrc]
-    found = _call(_pull_kernel, "recall_pull", k, rows, parts, [jax.typeof(x_r) for x_r in rows[:3]])
-    gradient_qhd, gradient_qhc, weight_qhm = (_by_query(x_r, pulled[0]) for x_r in found)
-    # Chunks that nobody in a block of rows wants are not visited: what stands there was never written.
+    """The gradients of queries, code logits and weights."""
+    heads = cotangent[0].shape[1]
+    rows = [*map(_rows, cotangent), _weights(weight_qm, heads), within_mrc]
+    found = _call(_gradient_kernel, "recall_pull", k, rows, parts, [jax.typeof(x_r) for x_r in rows[:3]])
+    gradient_qhd, gradient_qhc, weight_qhm = (_by_query(x_r, cotangent[0]) for x_r in found)
+    # The kernel skips chunks for which no row of a block has a weight: it never wrote their gradients.
     return gradient_qhd, gradient_qhc, jnp.where(weight_qm != 0, weight_qhm.sum(1), 0.0)
 
 
 def _rows(x_qhn: Array) -> Array:
-    """A row per query and head, and as many more as fill the last block."""
+    """One row per query and head, padded with zero rows to a multiple of ROWS."""
     x_rn = x_qhn.reshape(-1, x_qhn.shape[-1])
     return jnp.pad(x_rn, ((0, -len(x_rn) % ROWS), (0, 0)))
 
@@ -94,10 +97,10 @@ def _by_query(x_rn: Array, like_qhd: Array) -> Array:
 
 
 def _call(kernel: Any, name: str, k: int, rows: Sequence[Array], parts: Parts, out: Sequence[Any]) -> Any:
-    """A kernel over blocks of rows, and over blocks of the columns of the first array that is read and written.
+    """Runs a kernel over blocks of rows, and over blocks of columns of the first input and the first output.
 
-    It sees the columns of queries and chunks in as many pieces as there are such blocks, its own first. The third array
-    has the weights.
+    A program reads the columns of queries and chunks in as many pieces as there are column blocks, its own block
+    first. `rows[2]` holds the weights.
     """
     from jax.experimental import pallas as pl
 
@@ -138,9 +141,10 @@ def _call(kernel: Any, name: str, k: int, rows: Sequence[Array], parts: Parts, o
 
 
 def _add_up(pieces: int, places: Sequence[Any], add: Callable[..., Any], own: Any, common: Any) -> None:
-    """Writes the sums over all wanted chunks, in one part after the other; `places` are what `_call` says of each.
+    """Writes the sums over all chunks with a weight, part by part; `places` are the arguments `_call` adds per part.
 
-    Every program has columns of its own of the first sum. The second they have in common, and the first one writes it.
+    Each program of a row block writes its own columns of the first sum. The second sum is the same in all of them, and
+    the first program writes it.
     """
     from jax.experimental import pallas as pl
 
@@ -148,11 +152,11 @@ def _add_up(pieces: int, places: Sequence[Any], add: Callable[..., Any], own: An
     for n in range(0, len(places), 2 + pieces):
         chunk, count, *contents = places[n : n + 2 + pieces]
 
-        def look(n: Array, sums: Any, chunk: Any = chunk, contents: Any = contents, begin: int = begin) -> Any:
+        def add_chunk(n: Array, sums: Any, chunk: Any = chunk, contents: Any = contents, begin: int = begin) -> Any:
             found = add([content[chunk[n]] for content in contents], begin + chunk[n])
             return tuple(total + one for total, one in zip(sums, found, strict=True))
 
-        sums = jax.lax.fori_loop(0, count[0], look, sums)
+        sums = jax.lax.fori_loop(0, count[0], add_chunk, sums)
         begin += contents[0].shape[0]
     own[...] = sums[0].astype(own.dtype)
 
@@ -162,11 +166,11 @@ def _add_up(pieces: int, places: Sequence[Any], add: Callable[..., Any], own: An
 
 
 def _products(left_rn: Sequence[Array], content_cn: Sequence[Array]) -> Array:
-    """[R, C], of all pieces."""
+    """The products of rows and chunk steps [R, C], summed over the pieces of columns."""
     return sum((product(*pair) for pair in zip(left_rn, (x.T for x in content_cn), strict=True)), jnp.float32(0))
 
 
-def _unroll_kernel(pieces: int, *refs: Any) -> None:
+def _recall_kernel(pieces: int, *refs: Any) -> None:
     from jax.experimental import pallas as pl
 
     query, (code, weight), refs = refs[:pieces], refs[pieces : pieces + 2], refs[pieces + 2 :]
@@ -188,40 +192,40 @@ def _unroll_kernel(pieces: int, *refs: Any) -> None:
     _add_up(pieces, places, add, out, seen)
 
 
-def _pull_kernel(pieces: int, *refs: Any) -> None:
+def _gradient_kernel(pieces: int, *refs: Any) -> None:
     from jax.experimental import pallas as pl
 
-    pulled, (pulled_seen, weight, within), refs = refs[:pieces], refs[pieces : pieces + 3], refs[pieces + 3 :]
-    pulled_rn, places, (query_out, code_out, weight_out) = [x[...] for x in pulled], refs[:-3], refs[-3:]
+    cotangent, (cotangent_seen, weight, within), refs = refs[:pieces], refs[pieces : pieces + 3], refs[pieces + 3 :]
+    cotangent_rn, places, (query_out, code_out, weight_out) = [x[...] for x in cotangent], refs[:-3], refs[-3:]
     writes = pl.program_id(1) == 0
 
     def add(content_cn: list[Array], chunk: Array) -> tuple[Array, Array]:
         within_rc = to_float32(within[chunk])
-        pull_rc = within_rc * (_products(pulled_rn, content_cn) + to_float32(pulled_seen[...]))
-        pull_r = pull_rc.sum(-1)
+        grad_rc = within_rc * (_products(cotangent_rn, content_cn) + to_float32(cotangent_seen[...]))
+        grad_r = grad_rc.sum(-1)
 
         @pl.when(writes)
         def _() -> None:
-            weight_out[:, chunk] = pull_r
+            weight_out[:, chunk] = grad_r
 
-        logits_rc = weight[:, chunk][:, None] * (pull_rc - within_rc * pull_r[:, None])
-        return product(logits_rc.astype(pulled_rn[0].dtype), content_cn[0]), logits_rc
+        logits_rc = weight[:, chunk][:, None] * (grad_rc - within_rc * grad_r[:, None])
+        return product(logits_rc.astype(cotangent_rn[0].dtype), content_cn[0]), logits_rc
 
     _add_up(pieces, places, add, query_out, code_out)
 
 
-Kept = tuple[Parts, Array, Array]
+Residuals = tuple[Parts, Array, Array]
 
 
-def _unroll_forward(k: int, *args: Any) -> tuple[Any, Kept]:
+def _recall_forward(k: int, *args: Any) -> tuple[Any, Residuals]:
     *_, parts, weight_qm = args
-    found, within_mrc = _unroll(k, *args)
+    found, within_mrc = _recall(k, *args)
     return found, (parts, weight_qm, within_mrc)
 
 
-def _unroll_backward(k: int, kept: Kept, pulled: tuple[Array, Array]) -> tuple[Any, ...]:
-    gradient_qhd, gradient_qhc, gradient_qm = _pull(k, *kept, pulled)
-    return gradient_qhd, gradient_qhc, (None,) * len(kept[0]), gradient_qm
+def _recall_backward(k: int, residuals: Residuals, cotangent: tuple[Array, Array]) -> tuple[Any, ...]:
+    gradient_qhd, gradient_qhc, gradient_qm = _gradients(k, *residuals, cotangent)
+    return gradient_qhd, gradient_qhc, (None,) * len(residuals[0]), gradient_qm
 
 
-unroll.defvjp(_unroll_forward, _unroll_backward)
+recall.defvjp(_recall_forward, _recall_backward)

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam.memory import kernel_window
+from hcam.memory.kernels import window_unroll
 
 SCALE = 0.2
-fused, plain = partial(kernel_window.attend, SCALE), partial(kernel_window.plain_attend, SCALE)
+fused, plain = partial(window_unroll.attend, SCALE), partial(window_unroll.plain_attend, SCALE)
 
 
 def case(seed, steps=32, size=16, heads=2, features=16, dtype="float32"):
@@ -72,10 +72,10 @@ def test_many_environments_are_one_call():
 
 
 def test_where_it_is_used(monkeypatch):
-    assert not kernel_window.suits(32, 64, 64, "bfloat16")  # a CPU
+    assert not window_unroll.supported(32, 64, 64, "bfloat16")  # a CPU
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert kernel_window.suits(32, 64, 64, "bfloat16")
-    assert kernel_window.suits(16, 64, 32, "bfloat16")
+    assert window_unroll.supported(32, 64, 64, "bfloat16")
+    assert window_unroll.supported(16, 64, 32, "bfloat16")
     for window, steps, features, dtype in (
         (320, 64, 64, "bfloat16"),  # TransformerXL's: it would need a loop
         (32, 128, 64, "bfloat16"),
@@ -84,4 +84,4 @@ def test_where_it_is_used(monkeypatch):
         (32, 64, 8, "bfloat16"),
         (32, 64, 64, "float32"),
     ):
-        assert not kernel_window.suits(window, steps, features, dtype)
+        assert not window_unroll.supported(window, steps, features, dtype)

@@ -1,33 +1,35 @@
-"""Acting, one step of one environment: write it down and look at the last steps (`kernel_step.py`: and recall)."""
+"""Acting, one step of one environment: write its row into the ring and attend to the last W rows."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from . import ring
-from .kernel import call, filled, product
-from .layers import EPSILON, normalise, softmax, to_float32
-from .types import Array
+from .. import ring
+from ..layers import EPSILON, normalise, softmax, to_float32
+from ..types import Array
+from .common import MASKED_LOGIT, call, padded_heads, product
 
-BLOCK = 32  # rows that are looked at together
-PART = 128  # features of them, where they are one block: the fewer registers a program has, the more share a core
-UNSEEN = -1e30  # a logit that leaves nothing of what it stands for
+BLOCK = 32  # rows that a program reads at a time
+PART = 128  # features that it reads at a time in a window of one block: fewer registers, so more programs per core
 
 
 @jax.custom_jvp
-def window(query_hd: Array, age_hw: Array, row_rd: Array, x_d: Array, time: Array) -> tuple[Array, Array]:
-    """Writes a step into the ring and attends to the last W, which are normalised first: the ring, and [H, D].
+def attend(query_hd: Array, age_hw: Array, row_rd: Array, x_d: Array, time: Array) -> tuple[Array, Array]:
+    """Writes a step's row into the ring and attends to the last W rows, which are normalised first.
 
     Args:
-      query_hd: the query as it meets normalised rows, scaled, a row per head.
-      age_hw: what is added to the logits, by age; float32.
-      row_rd: the ring, which is changed in place where the caller gives it away.
+      query_hd: the query with the key projection applied, scaled, one row per head.
+      age_hw: terms added to the logits, by age; float32.
+      row_rd: the ring, changed in place if the caller donates it.
       x_d: this step's row, of age 0.
-      time: of this step in its episode; what is older than the episode is not looked at.
+      time: the step's time in its episode; rows older than the episode are masked.
+
+    Returns:
+      The ring, and the weighted sum of normalised rows [H, D].
     """
     (heads, width), steps = query_hd.shape, age_hw.shape[1]
-    found: tuple[Array, Array] = call(
+    result: tuple[Array, Array] = call(
         _short if steps <= BLOCK else _long,
         "window_step",
         4 * heads * width * steps,
@@ -36,47 +38,47 @@ def window(query_hd: Array, age_hw: Array, row_rd: Array, x_d: Array, time: Arra
         out_shape=(jax.typeof(row_rd), jax.typeof(query_hd)),
         input_output_aliases={4: 0},
     )(query_hd, age_hw, x_d.astype(row_rd.dtype), time[None], row_rd)
-    return found
+    return result
 
 
 def _short(query: Any, age: Any, x: Any, time: Any, row: Any, row_out: Any, out: Any) -> None:
-    """All rows at once. They enter the products as they are: mean and deviation are taken out of what comes of them."""
+    """All W rows at once. The products take them unnormalised; mean and deviation are corrected in the results."""
     from jax.experimental import pallas as pl
 
     (heads, width), rows, steps = query.shape, row.shape[0], age.shape[1]
-    head, age_w, now = jnp.arange(filled(heads)) % heads, jnp.arange(steps, dtype=jnp.int32), time[0]
+    head, age_w, now = ring.count(padded_heads(heads)) % heads, ring.count(steps), time[0]
     place_w, parts = (now - age_w + rows) % rows, [pl.dslice(n, min(PART, width)) for n in range(0, width, PART)]
 
-    def look(part: Any) -> Array:
-        found: Array = jnp.where((age_w == 0)[:, None], x[part][None, :], row[place_w, part])
-        return found
+    def rows_of(part: Any) -> Array:
+        result: Array = jnp.where((age_w == 0)[:, None], x[part][None, :], row[place_w, part])
+        return result
 
     sum_w, square_w = jnp.zeros(steps, jnp.float32), jnp.zeros(steps, jnp.float32)
     total_h, logits_hw = jnp.zeros(len(head), jnp.float32), jnp.zeros((len(head), steps), jnp.float32)
     for part in parts:
-        row_we, query_he = look(part), query[head, part]
+        row_we, query_he = rows_of(part), query[head, part]
         sum_w += to_float32(row_we).sum(-1)
         square_w += jnp.square(to_float32(row_we)).sum(-1)
         total_h += to_float32(query_he).sum(-1)
         logits_hw += product(query_he, row_we.T)
     mean_w, narrow_w = _moments(sum_w, square_w, width)
     logits_hw = (logits_hw - total_h[:, None] * mean_w[None]) * narrow_w[None] + age[head, :]
-    logits_hw = jnp.where((age_w <= now)[None], logits_hw, UNSEEN)
+    logits_hw = jnp.where((age_w <= now)[None], logits_hw, MASKED_LOGIT)
     exp_hw = jnp.exp(logits_hw - logits_hw.max(-1, keepdims=True))
     scaled_hw = exp_hw * (narrow_w[None] / exp_hw.sum(-1, keepdims=True))
     mean_h = (scaled_hw * mean_w[None]).sum(-1)
     for part in parts:
-        out[head, part] = (product(scaled_hw.astype(row.dtype), look(part)) - mean_h[:, None]).astype(out.dtype)
+        out[head, part] = (product(scaled_hw.astype(row.dtype), rows_of(part)) - mean_h[:, None]).astype(out.dtype)
     row_out[now % rows, :] = x[...]
 
 
 def _long(query: Any, age: Any, x: Any, time: Any, row: Any, row_out: Any, out: Any) -> None:
-    """A block of rows after the other, as many as there are; what was mixed fades as better logits come."""
+    """Block after block, with a running maximum: sums are rescaled whenever a block raises it."""
     from jax.experimental import pallas as pl
 
     (heads, width), rows, steps = query.shape, row.shape[0], age.shape[1]
-    size = filled(heads)
-    head, step_b, now = jnp.arange(size) % heads, jnp.arange(BLOCK, dtype=jnp.int32), time[0]
+    size = padded_heads(heads)
+    head, step_b, now = ring.count(size) % heads, ring.count(BLOCK), time[0]
     query_hd, x_d = query[head, :], x[...]
     total_h = to_float32(query_hd).sum(-1)
 
@@ -87,7 +89,7 @@ def _long(query: Any, age: Any, x: Any, time: Any, row: Any, row_out: Any, out: 
         mean_b, narrow_b = _moments(to_float32(row_bd).sum(-1), jnp.square(to_float32(row_bd)).sum(-1), width)
         logits_hb = (product(query_hd, row_bd.T) - total_h[:, None] * mean_b[None]) * narrow_b[None]
         logits_hb += age[head, pl.dslice(n * BLOCK, BLOCK)]
-        logits_hb = jnp.where((age_b <= now)[None], logits_hb, UNSEEN)
+        logits_hb = jnp.where((age_b <= now)[None], logits_hb, MASKED_LOGIT)
         best_h = jnp.maximum(top_h, logits_hb.max(-1))
         fade_h, weight_hb = jnp.exp(top_h - best_h), jnp.exp(logits_hb - best_h[:, None])
         scaled_hb = weight_hb * narrow_b[None]
@@ -95,35 +97,37 @@ def _long(query: Any, age: Any, x: Any, time: Any, row: Any, row_out: Any, out: 
         mean_h = mean_h * fade_h + (scaled_hb * mean_b[None]).sum(-1)
         return mixed_hd, mean_h, best_h, sum_h * fade_h + weight_hb.sum(-1)
 
-    nothing_h = jnp.zeros(size, jnp.float32)
-    begin = jnp.zeros((size, width), jnp.float32), nothing_h, nothing_h + UNSEEN, nothing_h
+    zeros_h = jnp.zeros(size, jnp.float32)
+    begin = jnp.zeros((size, width), jnp.float32), zeros_h, zeros_h + MASKED_LOGIT, zeros_h
     mixed_hd, mean_h, _, sum_h = jax.lax.fori_loop(0, jnp.minimum(now // BLOCK + 1, steps // BLOCK), add, begin)
     out[head, :] = ((mixed_hd - mean_h[:, None]) / sum_h[:, None]).astype(out.dtype)
     row_out[now % rows, :] = x_d
 
 
 def _moments(sum_b: Array, square_b: Array, width: int) -> tuple[Array, Array]:
-    """Mean, and one over the deviation, from sums of one pass: a second one would need the rows in float32 at once.
+    """Mean, and one over the standard deviation, from the sums of one pass.
 
-    What float32 loses by it matters only where a mean is hundreds of deviations, which bfloat16 cannot hold.
+    A second pass would need all rows in float32 at once. The cancellation matters only where a mean is hundreds of
+    deviations, which bfloat16 cannot represent anyway.
     """
     mean_b = sum_b / width
     return mean_b, jax.lax.rsqrt(jnp.maximum(square_b / width - mean_b * mean_b, 0.0) + EPSILON)
 
 
-def plain_window(query_hd: Array, age_hw: Array, row_rd: Array, x_d: Array, time: Array) -> tuple[Array, Array]:
+def plain_attend(query_hd: Array, age_hw: Array, row_rd: Array, x_d: Array, time: Array) -> tuple[Array, Array]:
+    """`attend` in plain JAX."""
     row_rd = ring.put(row_rd, time, x_d)
     row_wd, logits_hw, allowed_hw = last_rows(query_hd, age_hw, row_rd, time)
-    return row_rd, softmax(jnp.where(allowed_hw, logits_hw, UNSEEN)).astype(row_wd.dtype) @ row_wd
+    return row_rd, softmax(jnp.where(allowed_hw, logits_hw, MASKED_LOGIT)).astype(row_wd.dtype) @ row_wd
 
 
 def last_rows(query_hd: Array, age_hw: Array, row_rd: Array, time: Array) -> tuple[Array, Array, Array]:
-    """The last W rows, normalised; how well the query fits each, [H, W]; and which of them are of this episode."""
+    """The last W rows, normalised; the logits [H, W]; and a mask of the rows that belong to this episode."""
     age_w = ring.count(age_hw.shape[1])
     row_wd = normalise(row_rd[(time - age_w) % row_rd.shape[0]])
     return row_wd, to_float32(query_hd @ row_wd.T) + age_hw, jnp.broadcast_to(age_w <= time, age_hw.shape)
 
 
-@window.defjvp
-def _window_jvp(primals: Any, tangents: Any) -> Any:
-    return window(*primals), jax.jvp(plain_window, primals, tangents)[1]
+@attend.defjvp
+def _attend_jvp(primals: Any, tangents: Any) -> Any:
+    return attend(*primals), jax.jvp(plain_attend, primals, tangents)[1]

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam.memory import kernel_unroll, window
+from hcam.memory import window
+from hcam.memory.kernels import unroll
 from hcam.memory.relevance import top_weights
 
 CHUNK, WIDTH = 16, 32
@@ -25,7 +26,7 @@ def recalled(seed, queries=20, heads=4, slots=6, k=3, dtype="float32"):
     return (inner_qhd, code_qhc, parts, logits_qm), lambda logits_qm: top_weights(logits_qm, k, "top_k_then_softmax")
 
 
-fused, plain = partial(kernel_unroll.unroll, 3), kernel_unroll.plain_unroll
+fused, plain = partial(unroll.recall, 3), unroll.plain_recall
 
 
 def gradients(form, case, weigh):
@@ -60,7 +61,7 @@ def test_answers_and_gradients_equal_those_of_the_plain_form(queries, heads):
 
 def test_a_wide_answer_is_added_up_in_pieces(monkeypatch):
     """By several programs, of which each has all of the query and one writes what they have in common."""
-    monkeypatch.setattr(kernel_unroll, "COLUMNS", WIDTH // 2)
+    monkeypatch.setattr(unroll, "COLUMNS", WIDTH // 2)
     case, weigh = recalled(1)
     args = *case[:3], weigh(case[3])
     close(fused(*args), plain(*args), rtol=1e-4, atol=1e-5)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam.memory import kernel_window_step
+from hcam.memory.kernels import window_step
 
 WIDTH = 32
 
@@ -40,20 +40,20 @@ def slow_window(query_hd, age_hw, row_rd, x_d, time):
 @pytest.mark.parametrize("time", [0, 31, 200])
 def test_window_equals_the_slow_loop(time, heads, steps, rows):
     case = looked(time, heads, steps, rows)
-    for form in (kernel_window_step.window, kernel_window_step.plain_window):
+    for form in (window_step.attend, window_step.plain_attend):
         for found, expected in zip(form(*case), slow_window(*case), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-5)
 
 
 def test_wide_rows_are_looked_at_part_by_part():
-    case = looked(60, width=2 * kernel_window_step.PART)
-    for found, expected in zip(kernel_window_step.window(*case), slow_window(*case), strict=True):
+    case = looked(60, width=2 * window_step.PART)
+    for found, expected in zip(window_step.attend(*case), slow_window(*case), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-5)
 
 
 def test_windows_of_many_environments_are_one_call():
     cases = [looked(time) for time in (0, 40, 100)]
-    found = jax.jit(jax.vmap(kernel_window_step.window))(*(jnp.stack(leaves) for leaves in zip(*cases, strict=True)))
+    found = jax.jit(jax.vmap(window_step.attend))(*(jnp.stack(leaves) for leaves in zip(*cases, strict=True)))
     for n, case in enumerate(cases):
         for one, expected in zip(found, slow_window(*case), strict=True):
             np.testing.assert_allclose(one[n], expected, rtol=1e-3, atol=2e-5)
@@ -61,13 +61,11 @@ def test_windows_of_many_environments_are_one_call():
 
 def test_window_in_bfloat16_is_close_to_the_plain_form():
     case = looked(70, dtype="bfloat16")
-    found, plain = (
-        np.asarray(form(*case)[1], np.float32) for form in (kernel_window_step.window, kernel_window_step.plain_window)
-    )
+    found, plain = (np.asarray(form(*case)[1], np.float32) for form in (window_step.attend, window_step.plain_attend))
     assert np.abs(found - plain).max() < 0.02 * np.abs(plain).max()
 
 
 def test_gradient_of_the_window_is_that_of_the_plain_form():
     query_hd, *others = looked(9)
     of = lambda form: jax.grad(lambda query_hd: jnp.square(form(query_hd, *others)[1]).sum())(query_hd)  # noqa: E731
-    np.testing.assert_allclose(of(kernel_window_step.window), of(kernel_window_step.plain_window), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(of(window_step.attend), of(window_step.plain_attend), rtol=1e-4, atol=1e-4)

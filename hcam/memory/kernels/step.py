@@ -1,6 +1,7 @@
-"""Acting, one step of one environment: summarise, recall (`kernel_window_step.py` comes first).
+"""Acting, one step of one environment: write a chunk's summary, and recall from chunks.
 
-In plain JAX every one of these copies the rows that it looks at; the kernels read them where they are, once.
+`window_step.py` comes before it in a layer. In plain JAX each of these copies the rows that it reads; the kernels read
+them in place, once.
 """
 
 from functools import partial
@@ -9,36 +10,37 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from . import ring
-from .kernel import call, filled, product
-from .layers import broadcast_like, softmax, to_float32
-from .types import Array
+from .. import ring
+from ..layers import broadcast_like, softmax, to_float32
+from ..types import Array
+from .common import call, padded_heads, product
 
 # Summaries ------------------------------------------------------------------------------------------------------------
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, slot: Array, whole: Array) -> Array:
-    """The summaries, of which one, if a chunk is `whole`, becomes the mean of the rows from `begin` on."""
+def summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, slot: Array, complete: Array) -> Array:
+    """The summaries; if `complete`, row `slot` becomes the mean of the `chunk` ring rows that start at `begin`."""
     rows = row_rd.shape[0]
 
-    def body(row: Any, begin: Any, slot: Any, whole: Any, summary: Any, out: Any) -> None:
+    def body(row: Any, begin: Any, slot: Any, complete: Any, summary: Any, out: Any) -> None:
         from jax.experimental import pallas as pl
 
-        @pl.when(whole[0])
+        @pl.when(complete[0])
         def _() -> None:
-            content_cd = row[(begin[0] + jnp.arange(chunk, dtype=jnp.int32)) % rows, :]
+            content_cd = row[(begin[0] + ring.count(chunk)) % rows, :]
             out[slot[0], :] = (to_float32(content_cd).sum(0) / chunk).astype(out.dtype)
 
     options: dict[str, Any] = {"out_shape": jax.typeof(summary_md), "input_output_aliases": {4: 0}}
-    args = (row_rd, begin[None], slot[None], whole[None], summary_md)
-    found: Array = call(body, "summarise_step", 0, warps=4, stages=1, **options)(*args)
-    return found
+    args = (row_rd, begin[None], slot[None], complete[None], summary_md)
+    result: Array = call(body, "summarise_step", 0, warps=4, stages=1, **options)(*args)
+    return result
 
 
-def plain_summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, slot: Array, whole: Array) -> Array:
+def plain_summarise(chunk: int, row_rd: Array, summary_md: Array, begin: Array, slot: Array, complete: Array) -> Array:
+    """`summarise` in plain JAX."""
     mean_d = to_float32(row_rd[(begin + ring.count(chunk)) % row_rd.shape[0]]).mean(0).astype(summary_md.dtype)
-    return ring.put(summary_md, slot, mean_d, wanted=whole)
+    return ring.put(summary_md, slot, mean_d, wanted=complete)
 
 
 @summarise.defjvp
@@ -53,22 +55,26 @@ def _summarise_jvp(chunk: int, primals: Any, tangents: Any) -> Any:
 def recall(
     inner_hd: Array, code_hc: Array, row_rd: Array, begin_k: Array, weight_k: Array, count: Array
 ) -> tuple[Array, Array]:
-    """One query's heads inside k chunks of one ring, added up by relevance: [H, D], and how each step counted, [H, C].
+    """One query's attention inside k chunks of one ring, summed by relevance.
 
-    A chunk's position code is not added to its rows: it is the same in all chunks, and met before and after them.
+    The position code of a chunk is not added to its rows: it is the same in all chunks, so the caller adds its part of
+    the logits (`code_hc`) before and its part of the answer (from the second result) after.
 
     Args:
-      inner_hd: the query as it meets stored steps, a row per head.
-      code_hc: what its code adds to the logits of a chunk's steps, float32.
+      inner_hd: the query with the key projection applied, one row per head.
+      code_hc: the position code's logits for the steps of a chunk, float32.
       row_rd: the ring.
-      begin_k: the row at which each chunk begins; it goes on at row 0 where the ring ends.
+      begin_k: the row at which each chunk begins; it continues at row 0 where the ring ends.
       weight_k: relevances, float32.
-      count: how many of the k to read, from the front.
+      count: how many of the k chunks to read, from the front.
+
+    Returns:
+      The weighted sum of rows [H, D], and the total weight of each step of a chunk over all chunks [H, C].
     """
     (heads, width), (rows, _), chunk, most = inner_hd.shape, row_rd.shape, code_hc.shape[1], len(begin_k)
 
     def body(query: Any, code: Any, row: Any, begin: Any, weight: Any, count: Any, out: Any, seen: Any) -> None:
-        head, step_c = jnp.arange(filled(heads)) % heads, jnp.arange(chunk, dtype=jnp.int32)
+        head, step_c = ring.count(padded_heads(heads)) % heads, ring.count(chunk)
         query_hd, code_hc = query[head, :], code[head, :]
 
         def add(k: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -78,12 +84,12 @@ def recall(
             within_hc = (exp_hc * (weight[k] / exp_hc.sum(-1, keepdims=True))).astype(content_cd.dtype)
             return sums[0] + product(within_hc, content_cd), sums[1] + to_float32(within_hc)
 
-        nothing = jnp.zeros(query_hd.shape, jnp.float32), jnp.zeros(code_hc.shape, jnp.float32)
-        mixed_hd, seen_hc = jax.lax.fori_loop(0, count[0], add, nothing)
+        zeros = jnp.zeros(query_hd.shape, jnp.float32), jnp.zeros(code_hc.shape, jnp.float32)
+        mixed_hd, seen_hc = jax.lax.fori_loop(0, count[0], add, zeros)
         out[head, :], seen[head, :] = mixed_hd.astype(out.dtype), seen_hc.astype(seen.dtype)
 
     out = jax.typeof(inner_hd)
-    found: tuple[Array, Array] = call(
+    result: tuple[Array, Array] = call(
         body,
         "recall_step",
         4 * heads * width * chunk * most,
@@ -91,17 +97,18 @@ def recall(
         stages=3,
         out_shape=(out, out.update(shape=(heads, chunk))),
     )(inner_hd, code_hc, row_rd, begin_k, weight_k, count[None])
-    return found
+    return result
 
 
 def plain_recall(
     inner_hd: Array, code_hc: Array, row_rd: Array, begin_k: Array, weight_k: Array, count: Array
 ) -> tuple[Array, Array]:
-    step_c = jnp.arange(code_hc.shape[1], dtype=jnp.int32)
+    """`recall` in plain JAX."""
+    step_c = ring.count(code_hc.shape[1])
     content_kcd = row_rd[(begin_k[:, None] + step_c[None, :]) % row_rd.shape[0]]
     logits_khc = to_float32(jnp.einsum("hd,kcd->khc", inner_hd, content_kcd))
     within_khc = softmax(logits_khc + broadcast_like(code_hc, logits_khc))
-    weight_k = jnp.where(jnp.arange(len(weight_k)) < count, weight_k, 0.0)
+    weight_k = jnp.where(ring.count(len(weight_k)) < count, weight_k, 0.0)
     weighted_khc = (within_khc * broadcast_like(weight_k[:, None, None], within_khc)).astype(inner_hd.dtype)
     return jnp.einsum("khc,kcd->hd", weighted_khc, content_kcd), weighted_khc.sum(0)
 

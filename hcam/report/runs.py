@@ -77,7 +77,7 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return read_config(folder), json.loads((folder / CONFIG).read_bytes()).get("made_by") or {}
 
 
-def read_evaluation(folder: Path, steps: int) -> Scores:
+def read_evaluation(folder: Path, steps: int | None) -> Scores:
     """eval.json, and the levels that `hcam eval RUN --out RUN/eval-NAME.json` has added.
 
     Where two files have the same level, the first one counts. One that was made at other steps (`--best`, or before a
@@ -91,7 +91,7 @@ def read_evaluation(folder: Path, steps: int) -> Scores:
     return merged
 
 
-def _read_scores(file: Path, steps: int) -> Scores:
+def _read_scores(file: Path, steps: int | None) -> Scores:
     damaged = ValueError(f"{file} is damaged: delete it and evaluate again, with `hcam eval`.")
     try:
         found = json.loads(file.read_bytes())
@@ -103,7 +103,7 @@ def _read_scores(file: Path, steps: int) -> Scores:
     for part in kept.values():
         if not isinstance(part, dict) or not all(isinstance(row, dict) for row in part.values()):
             raise damaged
-    return kept if found.get("steps", steps) == steps else {}
+    return kept if steps is None or found.get("steps", steps) == steps else {}
 
 
 def first_text(tree: Any, key: str) -> str | None:

@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.learning import rollout
 from hcam.agent import Agent
 from hcam.envs.environment import Environment, Params
+from hcam.learning import rollout
+from hcam.learning.rollout import ActorState
 from hcam.memory import checks
 from hcam.memory.types import Array
 from hcam.memory.types import Params as Weights
-from hcam.learning.rollout import ActorState
 
 EVAL_CHUNK = 64  # steps between two looks whether all episodes have ended
 MAX_STEPS = 1_000_000  # steps after which an episode is taken to have no end

@@ -16,12 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from hcam import agent, config
-from hcam.runs import checkpoint
 from hcam.agent import Agent
 from hcam.config import Config
 from hcam.envs.environment import Environment
-from hcam.runs.folder import CONFIG, EVAL, METRICS
 from hcam.memory.types import Params
+from hcam.runs import checkpoint
+from hcam.runs.folder import CONFIG, EVAL, METRICS
 
 AGENTS = Path(__file__).parents[1] / "pretrained_agents"  # those that come with the package
 PREFIX = "pretrained:"

@@ -3,14 +3,12 @@
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from numbers import Real
-from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import Any, Protocol, Self
+from types import TracebackType
+from typing import Any, Self
 
 from rich import box
 from rich.columns import Columns

@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hcam import agent, envs
-from hcam.runs import checkpoint
 from hcam.agent import AgentConfig, MemoryConfig
 from hcam.agent.encoder import EncoderConfig
 from hcam.agent.heads import HeadsConfig
@@ -27,6 +26,7 @@ from hcam.learning.learner import Learner, LearnerConfig
 from hcam.learning.loss import LossConfig
 from hcam.learning.optimiser import OptimiserConfig
 from hcam.learning.optimiser import make as make_optimiser
+from hcam.runs import checkpoint
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "uint32", "float16", "bfloat16", "float32", "complex64")
 

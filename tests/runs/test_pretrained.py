@@ -17,13 +17,12 @@ import pytest
 from safetensors import safe_open
 
 import hcam
-from hcam.runs import checkpoint, pretrained
-from hcam.agent import encoder
-from hcam.agent import Agent, AgentConfig, Inputs
+from hcam.agent import Agent, AgentConfig, Inputs, encoder
 from hcam.config import Config, RunConfig, to_json
 from hcam.envs.environment import Environment
-from hcam.runs.folder import CONFIG, RunFolder, write_eval
 from hcam.presets import preset
+from hcam.runs import checkpoint, pretrained
+from hcam.runs.folder import CONFIG, RunFolder, write_eval
 from hcam.train import make_learner
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +81,9 @@ def logits(agent: Agent, env: Environment, params: Any) -> jax.Array:
     parts = encoder.parts(env.observation_space)
     keys = jax.random.split(jax.random.key(1), (len(parts), 12))
     observation = {name: jax.vmap(parts[name].sample)(keys_t) for name, keys_t in zip(parts, keys, strict=True)}
-    inputs_t = Inputs(jax.vmap(agent.preprocess)(observation), jnp.arange(12) == 0, jnp.zeros(12, jnp.int32), jnp.zeros(12))
+    inputs_t = Inputs(
+        jax.vmap(agent.preprocess)(observation), jnp.arange(12) == 0, jnp.zeros(12, jnp.int32), jnp.zeros(12)
+    )
     return agent.unroll(params, agent.init_state(), inputs_t)[1].logits
 
 

@@ -1,8 +1,5 @@
 import io
 import math
-import sys
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from rich.console import Console

@@ -52,7 +52,9 @@ def train(config: Config, folder: RunFolder, display: Display, loggers: Sequence
     learner, levels = make_learner(config), config.task.names(config.task.make())
     seed_s = jnp.arange(config.run.seeds) + config.run.seed
     begin = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))
-    found = checkpoint.restore(folder.checkpoints, jax.eval_shape(begin, seed_s))
+    found = checkpoint.restore(
+        folder.checkpoints, jax.eval_shape(begin, seed_s), numbers=("steps", "seconds", "best"), on_skip=display.say
+    )
     state_s, about = found or (begin(seed_s), {"steps": 0, "seconds": 0.0, "best": -1.0})
     refuse_shorter(config, folder, about)
     folder.amend(folder.config | to_json(config))

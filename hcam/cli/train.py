@@ -14,7 +14,7 @@ from hcam.envs.choreography import DANCES
 from hcam.envs.choreography import parse as parse_level
 from hcam.envs.render.sprites import TILE
 from hcam.presets import preset
-from hcam.runs.checkpoint import as_json, explained, write_file
+from hcam.runs.files import as_json, explained, write_file
 
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]

@@ -42,7 +42,7 @@ def test_it_says_what_it_wrote_and_the_next_step_works(
 
 def test_the_best_is_another(run: Path, tmp_path: Path):
     assert main(["export", str(run), str(tmp_path / "out"), "--best"]) == 0
-    assert json.loads((tmp_path / "out" / "agent.json").read_text())["about"]["steps"] == 32
+    assert json.loads((tmp_path / "out" / "agent.json").read_text())["metadata"]["steps"] == 32
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from hcam.learning.learner import LearnerConfig
 from hcam.learning.loss import LossConfig
 from hcam.learning.optimiser import OptimiserConfig
 from hcam.memory import checks
-from hcam.runs.folder import read_config
+from hcam.runs.folder import CONFIG, read_config
+from hcam.runs.schema import refuse_mismatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,5 +106,6 @@ def read(folder: Path) -> Config:
     """What a run was started with, or an exported agent trained with."""
     saved = dict(read_config(folder))
     saved.pop("chance", None)  # for figures, no setting
+    refuse_mismatch(Config, saved, folder / CONFIG)
     config: Config = from_json(Config, saved)
     return config

@@ -6,6 +6,7 @@ from pathlib import Path
 from hcam.envs.choreography import PAPER_LEVELS, parse
 from hcam.experiments import BALLET
 from hcam.report import panels
+from hcam.report.markdown import block, code, escape, row
 from hcam.report.results import Attempt, Outcome, collect, mean, score, shares, strangers
 from hcam.report.runs import Run, short
 from hcam.runs.progress import finite
@@ -14,7 +15,7 @@ PAGE = "results.md"
 
 HEAD = """# Results: Ballet
 
-Made by `hcam report ballet` from the run folders in `{root}` and from nothing else. No number of ours is typed
+Made by `hcam report ballet` from the run folders in {root} and from nothing else. No number of ours is typed
 by hand, and what was not run says so. The paper's numbers stand in `hcam/experiments.py`, which says where it has them.
 
 **{state}**
@@ -46,9 +47,7 @@ hcam report ballet                         # writes this page
 
 The same as plain commands:
 
-```
 {commands}
-```
 """
 
 VARIANTS = """## Variants
@@ -93,7 +92,7 @@ def page(root: Path, outcomes: Sequence[Outcome]) -> str:
     drawn = pictures(outcomes)
     memory, held_out, variants = (_group(outcomes, group) for group in ("memory", "held out", "variant"))
     parts = [
-        HEAD.format(root=_shown(root), state=state(outcomes)),
+        HEAD.format(root=code(_shown(root)), state=state(outcomes)),
         READ.format(episodes=_episodes(outcomes)),
         "## The memories\n\nAll learn the same mixture of six levels: 2, 4 or 8 dances, 16 or 48 frames of delay.\n",
         table(memory, PAPER_LEVELS),
@@ -108,7 +107,7 @@ def page(root: Path, outcomes: Sequence[Outcome]) -> str:
         said(variants),
         _picture(drawn, "images/ballet-variants.png", "8_delay48"),
         runs_table(root, outcomes),
-        REPRODUCE.format(commands="\n".join(commands(root, outcomes))),
+        REPRODUCE.format(commands=block(commands(root, outcomes))),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -142,23 +141,19 @@ def table(outcomes: Sequence[Outcome], levels: Sequence[str], beside: Sequence[O
     What is `beside` stands in a table above already: one row is enough.
     """
     names = [_heading(outcomes, level) for level in levels]
-    lines = [_row("", *names), _row(*["---"] * (1 + len(names)))]
-    lines += [_row(f"{o.experiment.title}, as above", *(cell(o, level) for level in levels)) for o in beside]
+    lines = [row("", *names), row(*["---"] * (1 + len(names)))]
+    lines += [row(f"{o.experiment.title}, as above", *(cell(o, level) for level in levels)) for o in beside]
     for outcome in outcomes:
         experiment, runs = outcome.experiment, outcome.runs
-        lines += [_row(_about(outcome), *(cell(outcome, level) for level in levels))]
+        lines += [row(_about(outcome), *(cell(outcome, level) for level in levels))]
         for attempt in outcome.attempts if len(runs) > 1 else ():
             if attempt.run:
-                lines += [_row(f"seed {attempt.seed}", *(_alone(attempt.run, level) for level in levels))]
+                lines += [row(f"seed {attempt.seed}", *(_alone(attempt.run, level) for level in levels))]
         if experiment.paper:
             reported = [experiment.paper.get(level, "no number") for level in levels]
-            lines += [_row("the paper", *map(str, reported))]
-    lines += [_row("chance", *(f"{100 / parse(level).dancers:.4g}" for level in levels))]
+            lines += [row("the paper", *map(str, reported))]
+    lines += [row("chance", *(f"{100 / parse(level).dancers:.4g}" for level in levels))]
     return "\n".join(lines) + "\n"
-
-
-def _row(*cells: str) -> str:
-    return f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
 
 
 def _heading(outcomes: Sequence[Outcome], level: str) -> str:
@@ -235,27 +230,27 @@ def _picture(drawn: dict[str, list[Outcome]], name: str, level: str) -> str:
 def runs_table(root: Path, outcomes: Sequence[Outcome]) -> str:
     """Where every number comes from."""
     head = ("run folder", "state", "steps", "minutes", "steps/s", "device", "hcam", "commit", "also set")
-    lines = ["## The runs\n", _row(*head), _row(*["---"] * len(head))]
-    lines += [_row(f"`{_shown(root)}/{a.folder.name}`", *_facts(a)) for o in outcomes for a in o.attempts]
+    lines = ["## The runs\n", row(*head), row(*["---"] * len(head))]
+    lines += [row(code(f"{_shown(root)}/{a.folder.name}"), *_facts(a)) for o in outcomes for a in o.attempts]
     if others := strangers(root, outcomes):
-        lines += ["", f"Not counted, since they belong to no experiment: {', '.join(f'`{name}`' for name in others)}."]
+        lines += ["", f"Not counted, since they belong to no experiment: {', '.join(map(code, others))}."]
     return "\n".join(lines) + "\n"
 
 
 def _facts(attempt: Attempt) -> list[str]:
     if (run := attempt.run) is None:
-        return [f"{attempt}".replace("|", "/"), *[""] * 7]
+        return [escape(attempt), *[""] * 7]
     made = run.made_by
-    commit = f"`{made['commit'][:10]}`" if made.get("commit") else "not known"
+    commit = code(f"{made['commit']}"[:10]) if made.get("commit") else "not known"
     return [
-        f"{attempt}",
+        escape(attempt),
         short(run.steps),
         "?" if run.seconds is None else _minutes(run.seconds / 60),
         "?" if run.rate is None else f"{run.rate:,.0f}",
-        str(made.get("device", "not known")),
-        str(made.get("hcam", "not known")),
+        escape(made.get("device", "not known")),
+        escape(made.get("hcam", "not known")),
         commit + ", changed files" * bool(made.get("changed")),
-        f"`{' '.join(attempt.more)}`" if attempt.more else "",
+        code(" ".join(attempt.more)) if attempt.more else "",
     ]
 
 

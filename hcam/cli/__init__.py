@@ -9,6 +9,7 @@ from typing import Any
 import tyro
 
 from hcam.cli import bench, export, report, tasks, train
+from hcam.runs.text import printable
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train.train,
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"hcam {name}: stopped.", file=sys.stderr)
         return 130
     except (ValueError, TypeError, OSError) as error:  # refused input and unwritable folders: the sentence is enough
-        print(f"hcam {name}: {error}", file=sys.stderr)
+        print(f"hcam {name}: {printable(error)}", file=sys.stderr)
         return 2
 
 

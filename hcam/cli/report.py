@@ -6,6 +6,7 @@ from typing import Annotated
 import tyro
 
 from hcam.cli import train
+from hcam.runs.text import printable
 
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN ...")]
@@ -28,7 +29,7 @@ def report(runs: tyro.conf.Positional[Names], results: Folder = None, out: Folde
 
     if len(runs) == 1 and runs[0] in experiments.TASKS and not Path(runs[0]).exists():
         for path in page.write(results or Path("results") / runs[0], out or Path("docs")):
-            print(path)
+            print(printable(path))
         return 0
     if results:
         raise ValueError(f"--results goes with a task ({', '.join(experiments.TASKS)}), not with run folders.")
@@ -37,7 +38,7 @@ def report(runs: tyro.conf.Positional[Names], results: Folder = None, out: Folde
         Console().print(table)
     target.mkdir(parents=True, exist_ok=True)
     curve(folders, target / "curves.png")
-    print(f"learning curves: {target / 'curves.png'}")
+    print(f"learning curves: {printable(target / 'curves.png')}")
     return 0
 
 
@@ -63,7 +64,7 @@ def reproduce(
 
     root = runs or Path("results") / task
     if not experiment:
-        print("\n".join(listing(root, task)))
+        print("\n".join(map(printable, listing(root, task))))
         return 0
     chosen = experiments.find(task, experiment)
     folder = chosen.folder(root, seed)
@@ -80,7 +81,7 @@ def reproduce(
         now = attempt(chosen, folder, seed)
     if set(chosen.evaluate) & set(now.lacking):
         return train.evaluate(f"{folder}", level=chosen.evaluate, out=folder / experiments.EXTRA)
-    print(f"{folder}: {now}")
+    print(printable(f"{folder}: {now}"))
     return 0
 
 

@@ -15,6 +15,7 @@ from hcam.envs.choreography import parse as parse_level
 from hcam.envs.render.sprites import TILE
 from hcam.presets import preset
 from hcam.runs.files import as_json, explained, write_file
+from hcam.runs.text import printable
 
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
@@ -69,7 +70,7 @@ def train(words: Sequence[str]) -> int:
                 for logger in loggers:
                     logger.close()
     except DivergedError as error:  # when the display has said its last line, so that this one is below it
-        print(f"hcam train: {error}", file=sys.stderr)
+        print(f"hcam train: {printable(error)}", file=sys.stderr)
         return 3
     show(folder.path, config, learner.env.levels)
     return 0
@@ -180,7 +181,7 @@ def show(path: Path, config: Config, levels: Sequence[str]) -> None:
 
     report.curve([path], path / "curve.png")
     Console().print(report.final_table(path))
-    print(f"learning curve: {path / 'curve.png'}")
+    print(f"learning curve: {printable(path / 'curve.png')}")
     ballet = config.task.task == "ballet"
     if ballet and config.agent.memory.memory == "hcam":
         print("the same agent without memory:  hcam train --memory none")
@@ -188,7 +189,7 @@ def show(path: Path, config: Config, levels: Sequence[str]) -> None:
         ("2_delay16_of4", "3_delay5_of4") if ballet else [name for name in levels if name not in config.task.levels]
     )
     if others:
-        print(f"other levels, longer delays:    hcam eval {path} --level {' '.join(others)}")
+        print(f"other levels, longer delays:    hcam eval {printable(path)} --level {' '.join(others)}")
 
 
 def evaluate(
@@ -245,14 +246,15 @@ def refuse_unwritable(path: Path) -> None:
 def table_of(results: dict[str, dict[str, dict[str, float]]], title: str) -> Any:
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     episodes = next(iter(results["greedy"].values()))["episodes"]
     look: Any = {"title_justify": "left", "box": box.SIMPLE, "padding": (0, 1, 0, 0)}  # for a terminal of 80 columns
-    table = Table(title=f"{title}, {episodes} episodes a level", **look)
+    table = Table(title=Text(printable(f"{title}, {episodes} episodes a level"), style="italic"), **look)
     for heading in ("level", *results, "return", "length"):
         table.add_column(heading, justify="left" if heading == "level" else "right", no_wrap=True)
     for level, greedy in results["greedy"].items():
         ways = [results[way][level] for way in results]
         cells = [f"{one['success']:.1%} ({100 * one['low']:.1f} to {100 * one['high']:.1f})" for one in ways]
-        table.add_row(level, *cells, f"{greedy['return']:.3f}", f"{greedy['length']:.1f}")
+        table.add_row(Text(printable(level)), *cells, f"{greedy['return']:.3f}", f"{greedy['length']:.1f}")
     return table

@@ -85,15 +85,22 @@ def read_file(path: Path, limit: int = JSON_LIMIT, *, follow: bool = True) -> by
         return file.read(os.fstat(file.fileno()).st_size)
 
 
-def parse_json(text: bytes) -> Any:
-    """Returns what JSON text says; raises ValueError where it is not JSON or nests too deeply to be walked through."""
+def parse_json(text: bytes, *, strict: bool = False) -> Any:
+    """Returns what JSON text says; raises ValueError where it is not JSON or nests too deeply to be walked through.
+
+    Python also reads NaN and Infinity, which are not JSON and cannot be written back: `strict` refuses them.
+    """
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_constant=_refuse_constant if strict else None)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
     if text.count(b"{") + text.count(b"[") > DEPTH_LIMIT:
         _refuse_deep(found)
     return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON.")
 
 
 def _refuse_deep(tree: Any) -> None:

@@ -146,7 +146,7 @@ def _read_parts(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not os.path.isdir(path):
         raise FileNotFoundError(f"there is no run folder {path}.")
     try:
-        content = parse_json(read_file(path / CONFIG))
+        content = parse_json(read_file(path / CONFIG), strict=True)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is no run folder: it has no {CONFIG}.") from None
     except ValueError:

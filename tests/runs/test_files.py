@@ -148,6 +148,13 @@ def test_what_nests_too_deeply_is_a_value_error(depth: int, opening: str, closin
         parse_json((opening * depth + "1" + closing * depth).encode())
 
 
+@pytest.mark.parametrize("text", [b'{"a": NaN}', b"[Infinity]", b"-Infinity"])
+def test_what_json_does_not_have_is_read_unless_it_must_be_json(text: bytes):
+    parse_json(text)
+    with pytest.raises(ValueError, match="is not JSON"):
+        parse_json(text, strict=True)
+
+
 def test_what_is_wide_is_not_deep():
     wide = [{"a": [1]}] * 1000
     assert parse_json(json.dumps(wide).encode()) == wide

@@ -107,6 +107,7 @@ def test_opening_what_is_no_run_folder(tmp_path: Path):
 
 DAMAGED = [b"", b"{", b"[1]", b"{}", b'"x"', b"7", b"null", b'{"config": 3}', b'{"config": [1]}', b'{"made_by": {}}']
 DAMAGED += [b"\0\0", b"\xff\xfe", b'{"config": {}, "made_by": "x"}', b'{"config": {}, "made_by": [1]}', b"1" * 5000]
+DAMAGED += [b'{"config": {"a": NaN}}', b'{"config": {}, "made_by": {"a": Infinity}}']
 DAMAGED += [b'{"config": ' + b'{"a": ' * 1000 + b"1" + b"}" * 1001, b"[" * 100_000]
 
 

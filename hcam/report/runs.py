@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hcam.report.columns import LARGEST, Log, Numbers, read_log
-from hcam.runs.files import parse_json, read_file
+from hcam.runs.files import exists, parse_json, read_file
 from hcam.runs.folder import CONFIG, EVAL, METRICS, read_config, read_made_by
 from hcam.runs.progress import Row, finite
 
@@ -48,12 +48,12 @@ def read(folder: Path) -> Run:
     """Reads a run folder; raises ValueError or OSError with one sentence where it has nothing that can be shown."""
     if not os.path.isdir(folder):
         raise ValueError(f"there is no run folder {folder}: give one that `hcam train` has made, such as runs/NAME.")
-    if not os.path.lexists(folder / METRICS):
+    if not exists(folder / METRICS):
         raise ValueError(f"{folder} has no {METRICS}: give a folder in which `hcam train` has run.")
     log = read_log(folder / METRICS)
     if not len(log.steps):
         raise ValueError(f"{folder / METRICS} holds no whole row yet: wait for the run's first one, or train again.")
-    steps, known = int(log.steps[-1]), os.path.lexists(folder / CONFIG)
+    steps, known = int(log.steps[-1]), exists(folder / CONFIG)
     config, made_by = (read_config(folder), read_made_by(folder)) if known else ({}, {})
     evaluation = read_evaluation(folder, steps)
     return Run(
@@ -78,7 +78,7 @@ def read_evaluation(folder: Path, steps: int) -> Scores:
     """
     merged: Scores = {}
     for file in (folder / EVAL, *sorted(folder.glob("eval-*.json"))):
-        for kind, part in (_read_scores(file, steps) if os.path.lexists(file) else {}).items():
+        for kind, part in (_read_scores(file, steps) if exists(file) else {}).items():
             known = merged.setdefault(kind, {})
             known |= {level: row for level, row in part.items() if level not in known}
     return merged

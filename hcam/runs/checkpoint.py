@@ -20,7 +20,7 @@ import safetensors.numpy
 
 from hcam.memory import checks
 from hcam.memory.types import Array
-from hcam.runs.files import RefusedError, as_json, clean, explained, parse_json, read_file, write_file
+from hcam.runs.files import RefusedError, as_json, clean, exists, explained, parse_json, read_file, write_file
 from hcam.runs.text import printable
 
 FORMAT = 2  # format 1 called the metadata `about`
@@ -86,7 +86,7 @@ def restore(
     skipped: dict[str, str] = {}
     for candidate in names:
         path = folder / f"{candidate}.safetensors"
-        if not os.path.lexists(path) and not os.path.lexists(path.with_suffix(".json")):
+        if not exists(path) and not exists(path.with_suffix(".json")):
             continue
         try:
             data, record = _read(path)
@@ -98,7 +98,7 @@ def restore(
         for problem in skipped.values():
             on_skip(f"in {folder}, {problem}: {path.name} is used instead.")
         return _rebuild(path, leaves, like, prefix), record["metadata"]
-    finished = [problem for stem, problem in skipped.items() if os.path.lexists(folder / f"{stem}.json")]
+    finished = [problem for stem, problem in skipped.items() if exists(folder / f"{stem}.json")]
     if finished:
         raise ValueError(
             f"no checkpoint in {folder} is whole, {'; '.join(finished)}: bring one back from a copy or begin a new run."

@@ -68,6 +68,16 @@ def _refuse_irregular(path: Path, found: os.stat_result) -> None:
         raise RefusedError(path, f"is {kind}, not a regular file", "remove it, or put a copy of the file in its place")
 
 
+def exists(path: Path) -> bool:
+    """Whether there is anything of this name, a link to nowhere included; raises OSError where nobody may look."""
+    with explained(f"{path} cannot be read", denied="change its permissions"):
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+
 def open_to_read(path: Path, limit: int, *, follow: bool = True) -> BinaryIO:
     """Returns a regular file of at most `limit` bytes, opened; otherwise raises OSError with a sentence."""
     with explained(f"{path} cannot be read", denied="change its permissions"):
@@ -171,7 +181,7 @@ def explained(what: str, *, denied: str = "choose a folder that you may write to
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # a sentence of our own already
+        if error.errno is None or error.strerror is None:  # a sentence of our own already
             raise
         advice = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ": free some space")
         advice |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), f": {denied}")

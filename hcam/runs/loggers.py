@@ -1,6 +1,5 @@
 """Copies of a run's rows for other programs: TensorBoard and Weights & Biases."""
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -10,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from hcam.runs.files import explained, read_file, write_file
+from hcam.runs.files import exists, explained, read_file, write_file
 from hcam.runs.progress import Row, levels
 
 ID_LIMIT = 1000  # bytes
@@ -94,7 +93,7 @@ class Wandb:
 
 def _known_id(file: Path) -> str | None:
     """Returns the id in a file; None where there is none, or what is there is not one."""
-    if not os.path.lexists(file):
+    if not exists(file):
         return None
     found = read_file(file, ID_LIMIT).decode(errors="replace").strip()
     return found if re.fullmatch(r"[A-Za-z0-9_-]{1,128}", found) else None

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hcam.runs.files import explained, open_regular, open_to_read, parse_json, write_file
+from hcam.runs.files import exists, explained, open_regular, open_to_read, parse_json, write_file
 
 FILE_LIMIT = 4 * 2**30  # bytes: years of training
 LINE_LIMIT = 16 * 2**20  # bytes: rows have some thousand
@@ -33,7 +33,7 @@ def append(path: Path, row: Mapping[str, Any]) -> None:
 
 def rewind(path: Path, steps: float) -> int:
     """Drops the lines of rows after `steps`, and lines that are no rows; returns how many. All happens or nothing."""
-    if not os.path.lexists(path):
+    if not exists(path):
         return 0
     with explained(f"{path} cannot be written"):
         whole = True
@@ -54,7 +54,7 @@ def iterate(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
     Leaves out a last line that is not whole yet; raises ValueError for any other line that is not a JSON object.
     """
-    if not os.path.lexists(path):
+    if not exists(path):
         return
     torn = 0
     with open_to_read(path, FILE_LIMIT) as file:

@@ -4,7 +4,6 @@ An exported agent is a small folder: `config.json`, `metrics.jsonl` and `eval.js
 has its parameters, of one seed and in bfloat16, and `agent.json` their checksum. Loading one never executes code.
 """
 
-import os
 import secrets
 import shutil
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from hcam.config import Config
 from hcam.envs.environment import Environment
 from hcam.memory.types import Params
 from hcam.runs import checkpoint, metrics
-from hcam.runs.files import explained, read_file, write_file
+from hcam.runs.files import exists, explained, read_file, write_file
 from hcam.runs.folder import CHECKPOINTS, CONFIG, EVAL, METRICS
 
 AGENTS = Path(__file__).parents[1] / "pretrained_agents"  # those that come with the package
@@ -117,7 +116,7 @@ def _acting(params: Params) -> Params:
 
 
 def is_exported(path: Path) -> bool:
-    return any(os.path.lexists(path / f"{NAME}.{kind}") for kind in ("safetensors", "json"))
+    return any(exists(path / f"{NAME}.{kind}") for kind in ("safetensors", "json"))
 
 
 def names() -> list[str]:
@@ -141,14 +140,14 @@ def export(source: str | Path, out: Path, *, best: bool = False, seed: int = 0) 
     regular files are copied: a symbolic link in somebody else's folder could name any file of the user's.
     """
     path = _locate(source)
-    if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
+    if exists(out) and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"{out} exists already: export to a new folder.")
     trained = load(source, best=best)
     params = trained.of_seed(seed)
     if is_exported(path):
         names = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
     else:
-        names = [name for name in (CONFIG, METRICS, EVAL) if os.path.lexists(path / name)]
+        names = [name for name in (CONFIG, METRICS, EVAL) if exists(path / name)]
     copied = {name: read_file(path / name, COPY_LIMIT, follow=False) for name in names}
     with explained(f"the agent {out} cannot be written"):
         out.parent.mkdir(parents=True, exist_ok=True)

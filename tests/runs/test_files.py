@@ -120,6 +120,14 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path):
         read_file(tmp_path / "large")
 
 
+def test_whether_anything_is_there(tmp_path: Path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    assert [files.exists(tmp_path / name) for name in ("file", "link", "x", "file/x")] == [True, True, False, False]
+    with pytest.raises(OSError, match=r"x cannot be read \(File name too long\)\.$"):
+        files.exists(tmp_path / ("x" * 300))
+
+
 def test_what_is_not_there_is_not_found(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"x cannot be read \(No such file or directory\)\.$"):
         open_to_read(tmp_path / "x", 1)
@@ -258,5 +266,8 @@ def test_an_error_of_the_system_becomes_a_sentence():
     assert caught.value.errno == errno.ENOSPC
     with pytest.raises(PermissionError, match=r": ask\.$"), explained("it cannot be done", denied="ask"):
         raise PermissionError(errno.EACCES, "Permission denied")
+    sentence = r"^inside \(No space left on device\): free some space\.$"  # said once
+    with pytest.raises(OSError, match=sentence), explained("outside"), explained("inside"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with pytest.raises(OSError, match=r"^A sentence\.$"), explained("it cannot be done"):
         raise OSError("A sentence.")

@@ -52,7 +52,7 @@ def read(folder: Path) -> Run:
         raise ValueError(f"{folder} has no {METRICS}: give a folder in which `hcam train` has run.")
     log = read_log(folder / METRICS)
     if not len(log.steps):
-        raise ValueError(f"{folder / METRICS} holds no whole row yet: wait for the run's first one, or train again.")
+        raise ValueError(f"{folder / METRICS} has no complete row yet: wait for the first one, or train again.")
     steps, known = int(log.steps[-1]), exists(folder / CONFIG)
     config, made_by = (read_config(folder), read_made_by(folder)) if known else ({}, {})
     evaluation = read_evaluation(folder, steps)

@@ -44,8 +44,9 @@ class Damaged(Exception):  # noqa: N818  (never leaves this file)
 
 
 def warn(sentence: str) -> None:
-    """Prints a sentence on stderr, on one line."""
-    print(printable(sentence), file=sys.stderr)
+    """Prints a sentence on stderr, on one line; nobody need read it."""
+    with suppress(OSError, ValueError):  # a closed file is a ValueError
+        print(printable(sentence), file=sys.stderr)
 
 
 def save(folder: Path, tree: Any, number: int, metadata: dict[str, Any], *, keep: int = 3) -> Path:
@@ -75,7 +76,7 @@ def restore(
     numbers: Collection[str] = (),
     on_skip: Callable[[str], None] = warn,
 ) -> tuple[Any, dict[str, Any]] | None:
-    """Returns the arrays and the metadata of the newest checkpoint that is whole, or of the one called `name`.
+    """Returns the arrays and the metadata of the newest intact checkpoint, or of the one called `name`.
 
     Returns None where there is no checkpoint. Calls `on_skip` with a sentence for each damaged one that it passes
     over, and raises ValueError where all are damaged. `like` gives structure, shapes and dtypes, as arrays or as from
@@ -101,7 +102,7 @@ def restore(
     finished = [problem for stem, problem in skipped.items() if exists(folder / f"{stem}.json")]
     if finished:
         raise ValueError(
-            f"no checkpoint in {folder} is whole, {'; '.join(finished)}: bring one back from a copy or begin a new run."
+            f"no checkpoint in {folder} is intact, {'; '.join(finished)}: restore one from a copy or start a new run."
         )
     for problem in skipped.values():
         on_skip(f"in {folder}, {problem}: there is no other checkpoint.")
@@ -171,7 +172,7 @@ def _read_bytes(path: Path, *limit: int) -> bytes:
         return read_file(path, *limit)
     except FileNotFoundError:
         what = "its save was interrupted" if path.suffix == ".json" else "its arrays are gone"
-        raise Damaged(f"is only half there, as there is no {path.name} ({what})") from None
+        raise Damaged(f"is incomplete, as {path.name} is missing ({what})") from None
     except RefusedError as error:
         raise Damaged(f"is not usable, as {path.name} {error.reason}") from error
     except MemoryError as error:
@@ -233,7 +234,7 @@ def _named(tree: Any, prefix: str = "") -> dict[str, Any]:
     names = ["/".join(filter(None, (prefix, name))) for name in inside]
     for name in names:
         if names.count(name) > 1 or name == "__metadata__":  # safetensors takes the latter for itself
-            raise ValueError(f"no array, or no second one, can be called {name}: rename it.")
+            raise ValueError(f"two arrays are called {name}, or the name is reserved: rename one.")
     return dict(zip(names, (leaf for _, leaf in leaves), strict=True))
 
 
@@ -248,7 +249,7 @@ def _pack(tree: Any) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
             leaf = jax.random.key_data(leaf)
         array = np.asarray(leaf, order="C")  # safetensors writes other orders as if they were this one
         if array.dtype not in DTYPES.values() or jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
-            raise TypeError(f"{name} has dtype {array.dtype}, which would not come back the same: convert it.")
+            raise TypeError(f"{name} has dtype {array.dtype}, which cannot be saved without loss: convert it.")
         arrays[name] = array
     return arrays, keys
 

@@ -153,7 +153,7 @@ def _read_parts(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         content = None
     parts = [content.get(name, {}) for name in ("config", "made_by")] if isinstance(content, dict) else []
     if not parts or "config" not in content or not all(isinstance(part, dict) for part in parts):
-        raise ValueError(f"{path / CONFIG} is damaged: bring it back from a copy or begin a new run.")
+        raise ValueError(f"{path / CONFIG} is damaged: restore it from a copy or start a new run.")
     return parts[0], parts[1]
 
 

@@ -89,7 +89,7 @@ def _exported(path: Path, like: Params) -> tuple[Params, dict[str, Any]]:
     kept = jax.tree.map(lambda leaf: leaf.update(dtype=KEPT), _acting(like))
     found = checkpoint.restore(path, kept, name=NAME, numbers=("steps",))
     if found is None:
-        raise ValueError(f"{path} holds no whole agent: bring it back from a copy.")
+        raise ValueError(f"{path} does not hold a complete agent: restore it from a copy.")
     return _map_numpy(lambda leaf: leaf.astype(jnp.float32)[None], found[0]), found[1]
 
 

@@ -88,7 +88,7 @@ def test_refusals_say_what_to_do(tmp_path):
     with pytest.raises(ValueError, match=r"has no metrics\.jsonl"):
         runs.read(tmp_path)
     (tmp_path / "metrics.jsonl").write_text("")
-    with pytest.raises(ValueError, match="wait for the run's first"):
+    with pytest.raises(ValueError, match="wait for the first one"):
         runs.read(tmp_path)
     (tmp_path / "metrics.jsonl").write_text('{"update": 1}\n')
     with pytest.raises(ValueError, match="line 1 has no steps, delete it"):

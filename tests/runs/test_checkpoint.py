@@ -159,9 +159,9 @@ def test_metadata_comes_back(tmp_path: Path):
 @pytest.mark.parametrize(
     ("saved", "metadata", "sentence"),
     [
-        ({"a": {"b": np.ones(1, np.float32)}, "a/b": np.ones(1, np.float32)}, {}, "no second one, can be called a/b"),
+        ({"a": {"b": np.ones(1, np.float32)}, "a/b": np.ones(1, np.float32)}, {}, "two arrays are called a/b"),
         ({"a": 1.0}, {}, "a must be an array, but is 1.0"),
-        ({"a": np.ones(1)}, {}, "a has dtype float64, which would not come back the same"),
+        ({"a": np.ones(1)}, {}, "a has dtype float64, which cannot be saved without loss"),
         ({"a": jnp.ones(1, jnp.int4)}, {}, "a has dtype int4"),
         ({}, {"score": float("nan")}, "not plain JSON"),
         ({}, {"path": Path()}, "not plain JSON"),
@@ -307,11 +307,11 @@ DAMAGE = [
     (truncate, "safetensors", r"000000000002.safetensors has \d+ bytes instead of \d+"),
     (empty, "safetensors", r"000000000002.safetensors has 0 bytes instead of \d+"),
     (flip, "safetensors", "000000000002.safetensors does not hold the bytes that were saved"),
-    (Path.unlink, "safetensors", r"there is no 000000000002.safetensors \(its arrays are gone\)"),
+    (Path.unlink, "safetensors", r"000000000002.safetensors is missing \(its arrays are gone\)"),
     (truncate, "json", "000000000002.safetensors has a .json that is damaged"),
     (empty, "json", "000000000002.safetensors has a .json that is empty"),
     (flip, "json", "000000000002.safetensors has a .json that is damaged"),
-    (Path.unlink, "json", r"there is no 000000000002.json \(its save was interrupted\)"),
+    (Path.unlink, "json", r"000000000002.json is missing \(its save was interrupted\)"),
 ]
 
 
@@ -347,7 +347,7 @@ def test_when_all_are_damaged_it_says_so(tmp_path: Path):
         checkpoint.save(tmp_path, tree(number), number, {})
     truncate(tmp_path / "000000000001.safetensors")
     empty(tmp_path / "000000000002.json")
-    with pytest.raises(ValueError, match=r"no checkpoint in .* is whole, 0+2.safetensors has .*; 0+1.safetensors has"):
+    with pytest.raises(ValueError, match=r"no checkpoint in .* is intact, 0+2.safetensors has .*; 0+1.safetensors has"):
         checkpoint.restore(tmp_path, like(tree(0)))
 
 

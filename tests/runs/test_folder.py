@@ -128,15 +128,15 @@ def test_a_config_may_lack_who_made_it(tmp_path: Path):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 @pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", ".lock"])
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_file_is_not_opened(run: RunFolder, name: str, make: Any):
+@pytest.mark.parametrize("kind", ["mkfifo", "mkdir"])
+def test_what_is_no_file_is_not_opened(run: RunFolder, name: str, kind: str):
     run.begin()
     run.close()
     (run.path / name).unlink(missing_ok=True)
-    make(run.path / name)
+    getattr(os, kind)(run.path / name)
     with pytest.raises(OSError, match=rf"{re.escape(name)} is (a named pipe|a folder), not a regular file: remove it"):
         RunFolder.open(run.path)
-    (run.path / name).rmdir() if make is os.mkdir else (run.path / name).unlink()
+    (run.path / name).rmdir() if kind == "mkdir" else (run.path / name).unlink()
     if name != "config.json":
         RunFolder.open(run.path).close()  # the refusal has let go of the folder
 

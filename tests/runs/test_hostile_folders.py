@@ -71,7 +71,7 @@ def sparse(path: Path) -> None:
 
 
 KINDS: dict[str, Callable[[Path], Any]] = {
-    "a pipe": os.mkfifo,
+    "a pipe": lambda path: os.mkfifo(path),  # looked up late, as Windows has none
     "a folder": Path.mkdir,
     "gone": lambda path: None,
     "a link to nowhere": lambda path: path.symlink_to("nowhere"),

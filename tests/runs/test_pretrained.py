@@ -194,7 +194,7 @@ def test_a_copy_is_checked_as_well(exported: Path, tmp_path: Path):
             pretrained.export(exported, tmp_path / "copy", **words)
     path = exported / "agent.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ValueError, match="is whole"):
+    with pytest.raises(ValueError, match="is intact"):
         pretrained.export(exported, tmp_path / "copy")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
@@ -331,10 +331,10 @@ def test_a_damaged_file_is_refused(exported: Path, damage: Any, sentence: str):
 
 def test_half_an_agent_is_refused(exported: Path, capsys: pytest.CaptureFixture[str]):
     (exported / "agent.json").unlink()
-    with pytest.raises(ValueError, match="holds no whole agent: bring it back from a copy"):
+    with pytest.raises(ValueError, match="does not hold a complete agent: restore it from a copy"):
         pretrained.load(exported)
     said = capsys.readouterr().err
-    assert "there is no agent.json" in said
+    assert "agent.json is missing" in said
     assert said.count("\n") == 1
 
 

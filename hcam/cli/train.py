@@ -216,7 +216,7 @@ def evaluate(
     from hcam.runs.pretrained import load
     from hcam.runs.progress import Display
 
-    config, actor, env, params_s, about = load(agent, best=best)
+    config, actor, env, params_s, about, _ = load(agent, best=best)
     if out:
         refuse_unwritable(out)  # before the minutes of playing, not after
     levels = level or config.task.names(env)

@@ -21,6 +21,7 @@ import jax
 import hcam
 from hcam.runs import metrics
 from hcam.runs.files import as_json, clean, explained, open_regular, parse_json, read_file, write_file
+from hcam.runs.metrics import plain as plain  # part of this module's interface
 
 try:
     import fcntl
@@ -165,7 +166,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 def write_eval(path: Path, results: Mapping[str, Any]) -> None:
     """Writes the run's eval.json, whole or not at all; another process may train in the folder."""
     with explained(f"{path / EVAL} cannot be written"):
-        write_file(path / EVAL, as_json(metrics.plain(results)))
+        write_file(path / EVAL, as_json(plain(results)))
 
 
 def fresh_name(root: Path, stem: str) -> Path:

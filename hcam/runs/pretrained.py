@@ -39,6 +39,7 @@ class Trained(NamedTuple):
     env: Environment
     params_s: Params  # what acting needs, in float32; the first axis is that of seeds trained at once
     metadata: dict[str, Any]  # of the checkpoint: `steps` and more
+    folder: Path | None = None  # that it was loaded from
 
     @property
     def params(self) -> Params:
@@ -52,9 +53,17 @@ class Trained(NamedTuple):
         return _map_numpy(lambda leaf_s: leaf_s[seed], self.params_s)
 
 
-def load(source: str | Path, *, best: bool = False) -> Trained:
+def load(
+    source: str | Path,
+    *,
+    best: bool = False,
+    env: Environment | None = None,
+    on_skip: Callable[[str], None] = checkpoint.warn,
+) -> Trained:
     """Loads from `pretrained:NAME`, an exported folder or a run folder; of a run the last checkpoint, or the `best`.
 
+    Takes `env` for the environment in place of one made from the settings. Calls `on_skip` with a sentence for each
+    damaged checkpoint that it passes over; without it, the sentence goes to stderr.
     Raises ValueError or OSError with one sentence where the folder does not hold an agent of this version of hcam.
     """
     path = _locate(source)
@@ -65,19 +74,22 @@ def load(source: str | Path, *, best: bool = False) -> Trained:
             raise ValueError(f"{source} is an exported agent and has no other checkpoint: leave out best.")
         # It was trained elsewhere. Accelerators are fast in bfloat16, and most CPUs are slow in it.
         settings = replace(settings, agent=replace(settings.agent, dtype="auto").here())
-    env, made, like = _build(settings, path)
-    params_s, metadata = _exported(path, like) if exported else _checkpoint(path, like, settings.run.seeds, best)
-    return Trained(settings, made, env, _acting(params_s), metadata)
+    env, made, like = _build(settings, path, env)
+    if exported:
+        params_s, metadata = _exported(path, like, on_skip)
+    else:
+        params_s, metadata = _checkpoint(path, like, settings.run.seeds, best, on_skip)
+    return Trained(settings, made, env, _acting(params_s), metadata, path)
 
 
 def _locate(source: str | Path) -> Path:
     return find(str(source)) if str(source).startswith(PREFIX) else Path(source)
 
 
-def _build(settings: Config, path: Path) -> tuple[Environment, Agent, Params]:
+def _build(settings: Config, path: Path, env: Environment | None) -> tuple[Environment, Agent, Params]:
     """Returns the environment, the agent and the shapes of its parameters, or raises ValueError."""
     try:
-        env = settings.task.make()
+        env = settings.task.make() if env is None else env
         made = agent.make(settings.agent, env)
         return env, made, jax.eval_shape(made.init_params, jax.random.key(0))
     except (TypeError, AttributeError, LookupError, ArithmeticError, MemoryError, RecursionError) as error:
@@ -85,18 +97,22 @@ def _build(settings: Config, path: Path) -> tuple[Environment, Agent, Params]:
         raise ValueError(f"{path / CONFIG} does not describe an agent that this version of hcam can make.") from error
 
 
-def _exported(path: Path, like: Params) -> tuple[Params, dict[str, Any]]:
+def _exported(path: Path, like: Params, on_skip: Callable[[str], None]) -> tuple[Params, dict[str, Any]]:
     kept = jax.tree.map(lambda leaf: leaf.update(dtype=KEPT), _acting(like))
-    found = checkpoint.restore(path, kept, name=NAME, numbers=("steps",))
+    found = checkpoint.restore(path, kept, name=NAME, numbers=("steps",), on_skip=on_skip)
     if found is None:
         raise ValueError(f"{path} does not hold a complete agent: restore it from a copy.")
     return _map_numpy(lambda leaf: leaf.astype(jnp.float32)[None], found[0]), found[1]
 
 
-def _checkpoint(path: Path, like: Params, seeds: int, best: bool) -> tuple[Params, dict[str, Any]]:
+def _checkpoint(
+    path: Path, like: Params, seeds: int, best: bool, on_skip: Callable[[str], None]
+) -> tuple[Params, dict[str, Any]]:
     like_s = jax.tree.map(lambda leaf: leaf.update(shape=(seeds, *leaf.shape)), like)
     name = checkpoint.BEST if best else None
-    found = checkpoint.restore(path / CHECKPOINTS, like_s, name=name, prefix="params", numbers=("steps",))
+    found = checkpoint.restore(
+        path / CHECKPOINTS, like_s, name=name, prefix="params", numbers=("steps",), on_skip=on_skip
+    )
     if found is None:
         raise ValueError(
             f"{path} has no checkpoint: it keeps what a run reported, not its agent. Train one in another folder, with "

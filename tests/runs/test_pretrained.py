@@ -283,6 +283,13 @@ def test_an_older_checkpoint_is_used_and_that_is_said(
         "000000000007.safetensors is used instead.\n"
     )
     assert not recwarn.list
+    heard: list[str] = []
+    env = small().task.make()
+    found = pretrained.load(copy, env=env, on_skip=heard.append)
+    assert (found.env, found.folder) == (env, copy)
+    assert found.env is env
+    assert [sentence + "\n" for sentence in heard] == [said]
+    assert capsys.readouterr().err == ""
 
 
 def test_nothing_is_overwritten(run: Path, exported: Path, tmp_path: Path):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hcam import recipes
+from hcam.adapters import raising_host_errors
 from hcam.config import Config, TaskConfig, differences, read, to_json
 from hcam.envs import registry
 from hcam.envs.environment import Environment
@@ -56,7 +57,7 @@ def train(
         folder = RunFolder.create(path, to_json(config) | facts(config.task, env))
     steps, title = config.updates * config.steps_per_update, f"{folder.path}"
     chosen: list[loggers.Logger] = []
-    with folder, progress.Display(steps, title) as display:
+    with folder, progress.Display(steps, title) as display, raising_host_errors(env):
         try:
             chosen += loggers.loggers(folder.path, tensorboard, wandb, to_json(config))
             for line in summary(config, learner):

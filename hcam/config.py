@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
+
+from tyro.conf import Fixed, Suppress
 
 from hcam import envs
 from hcam.agent import AgentConfig, memories
@@ -13,7 +15,8 @@ from hcam.learning.learner import LearnerConfig
 from hcam.learning.objectives import ObjectiveConfig
 from hcam.learning.optimiser import OptimiserConfig
 from hcam.memory import checks
-from hcam.runs.folder import plain, read_config
+from hcam.runs.folder import read_config
+from hcam.runs.metrics import plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +24,7 @@ class TaskConfig:
     task: str  # one of `hcam tasks`, or package.module:function that makes an environment
     levels: tuple[str, ...] = ()  # of which every episode draws one; none: the task's own mixture
     weights: tuple[float, ...] = ()  # how often each level is drawn, relative to the others; none: equally often
-    options: dict[str, Any] = field(default_factory=dict)  # of the environment: plain JSON
+    options: Annotated[dict[str, Any], Fixed, Suppress] = field(default_factory=dict)  # of the environment: plain JSON
 
     def __post_init__(self) -> None:
         checks.typed(self)

@@ -62,8 +62,12 @@ def train(
     levels = config.task.level_names(learner.env)
     seed_s = jnp.arange(config.run.seeds, dtype=jnp.int32) + config.run.seed
     init = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))
-    found = checkpoint.restore(folder.checkpoints, jax.eval_shape(init, seed_s))
+    kinds, numbers = jax.eval_shape(init, seed_s), ("steps", "seconds", "best")
+    found = checkpoint.restore(folder.checkpoints, kinds, numbers=numbers, on_skip=display.say)
     state_s, saved = found or (init(seed_s), {"steps": 0, "seconds": 0.0, "best": -1.0})
+    if found and not learner.env.is_saved:
+        display.say("environments on the host cannot be saved: their episodes start anew, everything else continues")
+        state_s = state_s._replace(actors_b=init(seed_s).actors_b)
     refuse_shorter(config, folder, saved)
     folder.amend(folder.config | to_json(config))
     folder.rewind(saved["steps"])

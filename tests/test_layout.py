@@ -16,8 +16,9 @@ LONGER_FUNCTIONS = {("hcam/train.py", "train"): 120}  # the one loop, which read
 
 # Made by tools or by runs, never published: what they hold is nobody's source.
 SKIPPED_FOLDERS = {".git", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", "__pycache__"}
-SKIPPED_FOLDERS |= {"build", "dist", "runs", ".gpu"}
-SKIPPED_FILES = {"requirements.lock"}
+SKIPPED_FOLDERS |= {"build", "dist", ".gpu"}
+RUNS = ROOT / "runs"  # what training leaves; hcam/runs and tests/runs are source
+SKIPPED_FILES = {"requirements.lock", ".git"}  # in a git worktree, .git is a file
 # In parts, so that this file does not hold what it looks for.
 MACHINE_PATHS = ["/" + rest for rest in ("root/", "tmp/bash_jobs", "work/main", "work/shared")]
 
@@ -29,7 +30,8 @@ def python_files(folder: Path) -> list[Path]:
 def source_files() -> Iterator[Path]:
     """Yields every file of the repository, committed or not, outside what tools and runs leave behind."""
     for folder, subfolders, names in os.walk(ROOT):
-        subfolders[:] = sorted(n for n in subfolders if n not in SKIPPED_FOLDERS and not n.endswith(".egg-info"))
+        kept = (n for n in subfolders if n not in SKIPPED_FOLDERS and not n.endswith(".egg-info"))
+        subfolders[:] = sorted(n for n in kept if Path(folder) / n != RUNS)
         yield from (Path(folder) / name for name in sorted(names) if name not in SKIPPED_FILES)
 
 

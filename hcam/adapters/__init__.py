@@ -1,8 +1,13 @@
 """The way to other interfaces and back; `adapt` takes whatever a function that makes environments has made."""
 
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+import jax
 
 from hcam.envs.environment import Environment
 
@@ -33,3 +38,21 @@ def adapt(task: str, make_env: Callable[..., Any], options: Mapping[str, Any]) -
 
 def _comes_from(package: str, env: Any) -> bool:
     return any(kind.__module__.split(".")[0] == package for kind in type(env).__mro__)
+
+
+class HostEnvironmentError(RuntimeError):
+    """An environment on the host raised an exception, which is the cause of this one."""
+
+
+@contextmanager
+def raising_host_errors(env: Any) -> Iterator[None]:
+    """Turns what JAX makes of an exception in a callback, two screens of its own frames, into one sentence."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError:
+        cause = getattr(env, "host_error", None)
+        if cause is None:
+            raise
+        last = traceback.extract_tb(cause.__traceback__)[-1]
+        where = f"{Path(last.filename).name}, line {last.lineno}"
+        raise HostEnvironmentError(f"the environment raised {type(cause).__name__}: {cause} ({where}).") from cause

@@ -25,23 +25,6 @@ except ImportError as error:
     raise ImportError("hcam.adapters.from_gymnasium needs gymnasium, which `pip install gymnasium` brings.") from error
 
 
-class HostEnvironmentError(RuntimeError):
-    """An environment on the host raised an exception, which is the cause of this one."""
-
-
-@contextmanager
-def raising_host_errors(env: Any) -> Iterator[None]:
-    """Turns what JAX makes of an exception in a callback, two screens of its own frames, into one sentence."""
-    try:
-        yield
-    except jax.errors.JaxRuntimeError:
-        cause = getattr(env, "host_error", None)
-        if cause is None:
-            raise
-        sentence = f"the environment raised {type(cause).__name__}: {cause}"
-        raise HostEnvironmentError(sentence) from cause
-
-
 NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32"}  # JAX's numbers have 32 bits
 TICKETS = 2**31  # then they begin again
 
@@ -100,6 +83,10 @@ class HostEnvironment(Environment):
         )
         info = {"terminated": terminated, "truncated": truncated, "final_observation": final}
         return observation, State(state.slot, ticket), reward, terminated, truncated, info
+
+    @property
+    def is_saved(self) -> bool:
+        return False
 
     def close(self) -> None:
         self._host.close()

@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"hcam {name}: stopped.", file=sys.stderr)
         return 130
     except (ValueError, TypeError, OSError) as error:  # refused input and unwritable folders: the sentence is enough
-        print(f"hcam {name}: {error}", file=sys.stderr)
+        from hcam.runs.text import printable
+
+        print(f"hcam {name}: {printable(error)}", file=sys.stderr)
         return 2
 
 

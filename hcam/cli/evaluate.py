@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from hcam.runs.checkpoint import as_json, explained, write_file
+from hcam.runs.files import as_json, explained, write_file
+from hcam.runs.text import printable
 
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
 
@@ -53,7 +54,7 @@ def evaluate(
         content = {"run": Path(agent).name, "steps": trained.metadata["steps"], "seed": seed, **results}
         with explained(f"{out} cannot be written"):
             write_file(out, as_json(content))
-        print(f"numbers: {out}", file=sys.stderr)
+        print(f"numbers: {printable(out)}", file=sys.stderr)
     return 0
 
 
@@ -74,11 +75,11 @@ def table_of(results: dict[str, dict[str, dict[str, float]]], title: str) -> Any
 
     episodes = next(iter(results["greedy"].values()))["episodes"]
     look: Any = {"title_justify": "left", "box": box.SIMPLE, "padding": (0, 1, 0, 0)}  # for a terminal of 80 columns
-    table = Table(title=Text(f"{title}, {episodes} episodes a level"), **look)
+    table = Table(title=Text(printable(f"{title}, {episodes} episodes a level"), style="italic"), **look)
     for heading in ("level", *results, "return", "length"):
         table.add_column(heading, justify="left" if heading == "level" else "right", no_wrap=True)
     for level, greedy in results["greedy"].items():
         ways = [results[way][level] for way in results]
         cells = [f"{one['success']:.1%} ({100 * one['low']:.1f} to {100 * one['high']:.1f})" for one in ways]
-        table.add_row(Text(level), *cells, f"{greedy['return']:.3f}", f"{greedy['length']:.1f}")
+        table.add_row(Text(printable(level)), *cells, f"{greedy['return']:.3f}", f"{greedy['length']:.1f}")
     return table

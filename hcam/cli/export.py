@@ -4,6 +4,8 @@ from pathlib import Path
 
 import tyro
 
+from hcam.runs.text import printable
+
 
 def export(
     run: tyro.conf.Positional[Path],
@@ -14,7 +16,7 @@ def export(
     """Write a trained agent to a small folder, to give away: parameters in bfloat16, and what made it.
 
     Args:
-        run: A run folder.
+        run: A run folder, an exported folder, or pretrained:NAME; the latter two are copied.
         out: A folder that does not exist yet.
         best: Take the checkpoint that was best in training instead of the last one.
         seed: Which of the seeds that were trained at once; the first is 0.
@@ -24,8 +26,9 @@ def export(
     pretrained.export(run, out, best=best, seed=seed)
     files = sorted(out.iterdir())
     for path in files:
-        print(f"{path}  {size(path.stat().st_size)}")
-    print(f"in all {size(sum(path.stat().st_size for path in files))}; evaluate it with:  hcam eval {out}")
+        print(f"{printable(path)}  {size(path.stat().st_size)}")
+    total = size(sum(path.stat().st_size for path in files))
+    print(f"in all {total}; evaluate it with:  hcam eval {printable(out)}")
     return 0
 
 

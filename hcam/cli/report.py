@@ -7,6 +7,7 @@ import tyro
 
 from hcam import recipes
 from hcam.runs.folder import CONFIG, METRICS
+from hcam.runs.text import printable
 
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN ...")]
@@ -33,7 +34,7 @@ def report(runs: tyro.conf.Positional[Names], results: Folder = None, out: Folde
     if len(runs) == 1 and is_group(Path(runs[0])):
         from hcam.report import index
 
-        print(index.write(Path(runs[0])))
+        print(printable(index.write(Path(runs[0]))))
         return 0
     return compare([Path(run) for run in runs], out or Path())
 
@@ -47,7 +48,7 @@ def write_page(chosen: list[recipes.Recipe], results: Path, out: Path) -> int:
     from hcam.report import page
 
     for path in page.write(chosen, {recipe.task: results / recipe.task for recipe in chosen}, out):
-        print(path)
+        print(printable(path))
     return 0
 
 
@@ -60,5 +61,5 @@ def compare(folders: list[Path], out: Path) -> int:
         Console().print(table)
     out.mkdir(parents=True, exist_ok=True)
     curve(folders, out / "curves.png")
-    print(f"learning curves: {out / 'curves.png'}")
+    print(f"learning curves: {printable(out / 'curves.png')}")
     return 0

@@ -10,6 +10,7 @@ from hcam.config import override
 from hcam.recipes import OTHER_LEVELS, Experiment, Recipe
 from hcam.report.results import attempt, collect, unlike
 from hcam.runs.folder import CONFIG, read_config, refuse_without_checkpoint
+from hcam.runs.text import printable
 
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
 
@@ -32,7 +33,7 @@ def reproduce(
     """
     recipe, root = recipe_of(task), runs or Path("results") / task
     if not experiment:
-        print("\n".join(listing(recipe, root)))
+        print("\n".join(map(printable, listing(recipe, root))))
         return 0
     chosen = recipe.find(experiment)
     folder = chosen.folder(root, seed)
@@ -43,7 +44,7 @@ def reproduce(
         from hcam.cli.evaluate import evaluate
 
         return evaluate(f"{folder}", level=chosen.evaluate, out=folder / OTHER_LEVELS)
-    print(f"{folder}: {now}")
+    print(printable(f"{folder}: {now}"))
     return 0
 
 

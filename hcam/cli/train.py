@@ -13,6 +13,7 @@ from hcam import recipes
 from hcam.agent import memories
 from hcam.config import Config, TaskConfig, read
 from hcam.runs.pretrained import Trained
+from hcam.runs.text import printable
 
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
 Name = Annotated[str, tyro.conf.arg(metavar="NAME")]
@@ -40,6 +41,7 @@ class Train:
 
 def train(words: Sequence[str]) -> int:
     args = parse(words)
+    from hcam.adapters import HostEnvironmentError
     from hcam.api import StoppedError
     from hcam.api import train as run
     from hcam.training import DivergedError
@@ -48,8 +50,8 @@ def train(words: Sequence[str]) -> int:
         trained = run(args.config, run=args.run, resume=args.resume, tensorboard=args.tensorboard, wandb=args.wandb)
     except StoppedError as stopped:
         return 128 + stopped.number
-    except DivergedError as error:  # after the display has written its last line, so that this one is below it
-        print(f"hcam train: {error}", file=sys.stderr)
+    except (DivergedError, HostEnvironmentError) as error:  # after the display's last line, so that this is below it
+        print(f"hcam train: {printable(error)}", file=sys.stderr)
         return 3
     show(trained)
     return 0
@@ -141,10 +143,10 @@ def show(trained: Trained) -> None:
     assert path is not None
     report.curve([path], path / "curve.png")
     Console().print(report.final_table(path))
-    print(f"learning curve: {path / 'curve.png'}")
+    print(f"learning curve: {printable(path / 'curve.png')}")
     recipe, memory = recipes.find(config.task.task), memories.name_of(config.agent.memory)
     if recipe and memory == "hcam":
         print(f"the same agent without memory:  hcam train {config.task.task} --memory none")
     others = recipe.try_levels if recipe else [name for name in env.levels if name not in config.task.level_names(env)]
     if others:
-        print(f"levels it never trained on:     hcam eval {path} --level {' '.join(others)}")
+        print(f"levels it never trained on:     hcam eval {printable(path)} --level {' '.join(others)}")

@@ -6,7 +6,7 @@ levels; an environment without levels takes any pytree of arrays in its place.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -120,6 +120,11 @@ class Environment:
         """The description of the episode that a state belongs to: what `episode` takes."""
         raise ValueError(f"{type(self).__name__} cannot describe its episodes.")
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether a state is all there is: if the rest lives on the host, a resumed run starts its episodes anew."""
+        return True
+
     # What follows -----------------------------------------------------------------------------------------------------
 
     def params(self, *levels: Any, weights: Sequence[float] | None = None) -> EnvParams:
@@ -147,7 +152,7 @@ class Environment:
         params = self.params() if params is None else params
         key_advance, key_start = jax.random.split(key)
         played = level_of(params, state)
-        with _explained(self):
+        with _explained(self, (state, params), self._examples):
             last, reward, terminated, truncated, info = self.advance(key_advance, state, action, played)
         fresh, done = self._start(key_start, params), terminated | truncated
         after = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, last)
@@ -155,23 +160,30 @@ class Environment:
         info["final_observation"] = self.observe(last, played)
         return self.observe(after, level_of(params, after)), after, reward, terminated, truncated, info
 
+    def _examples(self) -> tuple[State, EnvParams]:
+        """A state and params of this environment."""
+        params = self.params()
+        return jax.eval_shape(lambda key: self._start(key, params), jax.random.key(0)), params
+
     def _start(self, key: jax.Array, params: EnvParams) -> State:
         mixed = isinstance(params, Mixture)
         number = mixtures.draw(key, params) if mixed else jnp.int32(0)
-        with _explained(self):
+        with _explained(self, params, self.params):
             state = self.start(key, mixtures.pick(params, number) if mixed else params)
         return _with_level(self, state, number, params.weight_l.size) if mixed else state
 
 
 @contextmanager
-def _explained(env: Environment) -> Iterator[None]:
-    """A state or params of another environment lack what this one asks of them: says so."""
+def _explained(env: Environment, given: Any, own: Callable[[], Any]) -> Iterator[None]:
+    """Says so where an environment fails because it was `given` a state or params of another one."""
     try:
         yield
     except (AttributeError, TypeError) as error:
-        name = type(env).__name__
-        sentence = f"{name} cannot use this state or these params ({error}): take them from its own reset and params()."
-        raise TypeError(sentence) from error
+        structures: list[Any] = [jax.tree.structure(tree) for tree in (given, own())]
+        if structures[0] == structures[1]:
+            raise  # its author's own mistake
+        sentence = f"{type(env).__name__} cannot use this state or these params ({error}): take them from its own reset"
+        raise TypeError(f"{sentence} and params().") from error
 
 
 def _with_level(env: Environment, state: State, number: jax.Array, count: int) -> State:

@@ -5,6 +5,7 @@ hcam reproduce TASK EXPERIMENT
 """
 
 import pkgutil
+from dataclasses import replace
 
 from hcam import plugins
 from hcam.config import Config, TaskConfig
@@ -58,4 +59,6 @@ def preset(name: str, task: TaskConfig, env: Environment, memory: str = "hcam") 
             f"there is no recipe for {task.task}, so it has no preset {name!r}: leave out --preset, which then is "
             f"{GENERAL!r}, or train on {', '.join(every())}."
         )
-    return recipe.preset(name, memory)
+    config = recipe.preset(name, memory)
+    given = {key: value for key in ("levels", "weights") if (value := getattr(task, key))}
+    return replace(config, task=replace(config.task, options=config.task.options | task.options, **given))

@@ -1,118 +1,206 @@
-"""Learning curves: success over steps, with returns and losses below."""
+"""Learning curves: success over steps, with returns and losses below. Names are drawn as they are, not as formulas."""
 
-from collections.abc import Sequence
+import io
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hcam.report.runs import Points, Run, first_text, kinds, merged, overall, read, seeds_of, short, success, window
-from hcam.runs.progress import finite
+from hcam.report.runs import (
+    Points,
+    Run,
+    first_text,
+    kinds,
+    loss,
+    merged,
+    overall,
+    read,
+    seeds_of,
+    share,
+    short,
+    success,
+    window,
+)
+from hcam.runs.files import explained, write_file
+from hcam.runs.text import printable
 
-Line = tuple[str, list[Run], str | None]  # label, repeats, level
-
-MOST_PANELS = 8  # levels that get a picture of their own
+MOST_PANELS = 8  # levels that get a panel of their own
+MOST_LINES = 24  # levels in one panel; more would fill the picture with their names
 FAINT = "#767676"
+
+Curves = Callable[..., list[Points]]  # of a run, smoothed over so many rows
+
+
+@dataclass(frozen=True)
+class Line:
+    label: str
+    runs: list[Run]  # repeats
+    level: str | None  # None: all levels
+
+
+@dataclass(frozen=True)
+class Look:
+    """How all panels of a picture are drawn."""
+
+    smooth: int  # rows in a running mean
+    columns: int
+    thin: bool  # whether the rows are also drawn as logged
 
 
 def curve(folders: Sequence[Path], out: Path, *, smooth: int | None = None, title: str | None = None) -> None:
     """Draws success over agent steps: a line per level, or a panel per level when kinds of run are compared."""
+    runs = [read(folder) for folder in dict.fromkeys(folders)]
+    if not runs:
+        raise ValueError("a learning curve needs at least one run folder.")
+    count, compared = window(runs, smooth), kinds(runs)
+    plan = panels(runs, compared)
+    columns = min(len(plan), 3 if len(plan) <= 6 else 4)
+    look = Look(count, columns, thin=count > 1 and len(runs) == runs[0].seeds == 1)
+    with plain_text() as plt:
+        figure = plt.figure(figsize=(10, 6), layout="constrained")
+        parts: Any = figure.subfigures(2, 1, height_ratios=(3, 1.1))
+        grid = parts[0].subplots(-(-len(plan) // columns), columns, sharey=True, squeeze=False).flat
+        drawn = [_draw_success(axes, *panel, look) for axes, panel in zip(grid, plan.items(), strict=False)]
+        for axes in grid[len(plan) :]:
+            axes.set_axis_off()
+        _draw_legend(parts[0], *zip(*drawn[0][0], strict=True), one=len(compared) == 1)
+        parts[0].supxlabel("agent steps", fontsize=10)
+        _draw_strip(parts[1], list(compared.values()), count)
+        parts[0].suptitle(_cut(title or _title(runs, len(compared) == 1), 120), x=0.01, ha="left")
+        figure.supxlabel(_caption(runs, look, any(judged for _, judged in drawn)), fontsize=8, color=FAINT)
+        _save(figure, out)
+        plt.close(figure)
+
+
+@contextmanager
+def plain_text() -> Iterator[Any]:
+    """Gives pyplot with our theme, in which text is never a formula and a character that no font has is a box."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     import seaborn as sns
 
-    runs = [read(folder) for folder in dict.fromkeys(folders)]
-    if not runs:
-        raise ValueError("a learning curve needs at least one run folder.")
-    count, compared = window(runs, smooth), kinds(runs)
-    names: list[str | None] = [*dict.fromkeys(name for run in runs for name in run.names)] or [None]
-    one, thin = len(compared) == 1, count > 1 and len(runs) == runs[0].seeds == 1
-    plan: list[tuple[str, list[Line]]] = [("", [(name or "all levels", runs, name) for name in names])]
-    if not one:
-        labels = {f"{label}, {seeds_of(some)}": some for label, some in compared.items()}
-        learned = [*dict.fromkeys(name for run in runs for name in run.levels)] or names  # others have no curve
-        shown = learned if len(learned) <= MOST_PANELS else [None]
-        plan = [(name or "all levels", [(*item, name) for item in labels.items()]) for name in shown]
-    columns = min(len(plan), 3 if len(plan) <= 6 else 4)
-    sns.set_theme(style="whitegrid", palette="colorblind", font_scale=0.9)
-    figure = plt.figure(figsize=(10, 6), layout="constrained")
-    parts: Any = figure.subfigures(2, 1, height_ratios=(3, 1.1))
-    panels = parts[0].subplots(-(-len(plan) // columns), columns, sharey=True, squeeze=False).flat
-    judged = [_draw_success(axes, *panel, count, columns, thin) for axes, panel in zip(panels, plan, strict=False)]
-    for axes in panels[len(plan) :]:
-        axes.set_axis_off()
-    keys = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
-    keys |= {"chance": keys.pop("chance")} if "chance" in keys else {}  # last
-    where = "right upper" if one else "upper right"
-    parts[0].legend(keys.values(), keys.keys(), loc=f"outside {where}", ncols=1 if one else 4, frameon=False)
-    parts[0].supxlabel("agent steps", fontsize=10)
-    _draw_strip(parts[1], list(compared.values()), count)
-    called = f"{_cut(' + '.join(run.name for run in runs), 60)}: {runs[0].memory}, {seeds_of(runs)}"
-    parts[0].suptitle(title or (called if one else first_text(runs[0].config, "task") or ""), x=0.01, ha="left")
-    figure.supxlabel(_caption(runs, count, thin, any(judged)), fontsize=8, color=FAINT)
-    figure.savefig(out, dpi=150)
-    plt.close(figure)
+    with plt.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning)  # missing characters, and panels too small for names
+        sns.set_theme(style="whitegrid", palette="colorblind", font_scale=0.9)
+        plt.rcParams.update({"text.usetex": False, "text.parse_math": False, "axes.formatter.use_mathtext": False})
+        yield plt
 
 
-def _draw_success(axes: Any, title: str, lines: Sequence[Line], smooth: int, columns: int, thin: bool) -> bool:
-    """One panel: the lines, what chance would give, and how they ended in evaluation, if they were: True then."""
-    end = edge = float(max(run.steps for _, runs, _ in lines for run in runs))
-    circles = sum(len(run.evaluation) for _, runs, _ in lines for run in runs)
-    gap = end * min(0.012 * columns, 0.2 / max(1, circles))
-    for number, (label, runs, level) in enumerate(lines):
-        look = {"color": f"C{number % 10}", "linestyle": ("-", "--", "-.", ":")[number // 10 % 4]}
-        if thin:
-            _draw_line(axes, success(runs[0], level, 1), 100, **look, linewidth=0.6, alpha=0.35)
-        curves = [points for run in runs for points in success(run, level, smooth)]
-        _draw_line(axes, curves, 100, **look, linewidth=2, label=_cut(label))
-        for kind, part in [item for run in runs for item in run.evaluation.items()]:
-            y, low, high = (finite(part.get(level or "", {}).get(what)) for what in ("success", "low", "high"))
-            if y is not None:
+def panels(runs: Sequence[Run], compared: dict[str, list[Run]]) -> dict[str, list[Line]]:
+    """Returns the lines of each panel, by its title: one panel for one kind of run, else a panel per level."""
+    names: list[str | None] = list(dict.fromkeys(name for run in runs for name in run.names))
+    if len(compared) == 1:
+        shown = names if 0 < len(names) <= MOST_LINES else [None]
+        return {"": [Line(_called(name), list(runs), name) for name in shown]}
+    learned: list[str | None] = list(dict.fromkeys(name for run in runs for name in run.levels))  # others have no curve
+    shown = learned if 0 < len(learned) <= MOST_PANELS else names if len(names) == 1 else [None]
+    labels = {f"{label}, {seeds_of(some)}": some for label, some in compared.items()}
+    return {_called(name): [Line(label, some, name) for label, some in labels.items()] for name in shown}
+
+
+def _called(level: str | None) -> str:
+    return "all levels" if level is None else level
+
+
+def _draw_success(axes: Any, title: str, lines: Sequence[Line], look: Look) -> tuple[list[tuple[Any, str]], bool]:
+    """Draws one panel; returns the entries of its legend, and whether it shows an evaluation."""
+    end = edge = max(1.0, *(float(run.steps) for line in lines for run in line.runs))
+    circles = sum(len(run.evaluation) for line in lines for run in line.runs)
+    gap = end * min(0.012 * look.columns, 0.2 / max(1, circles))
+    keys, chances = [], set()
+    for number, line in enumerate(lines):
+        style = {"color": f"C{number % 10}", "linestyle": ("-", "--", "-.", ":")[number // 10 % 4]}
+        if look.thin:
+            _draw_line(axes, success(line.runs[0], line.level, 1), 100, **style, linewidth=0.6, alpha=0.35)
+        curves = [points for run in line.runs for points in success(run, line.level, look.smooth)]
+        keys.append((_draw_line(axes, curves, 100, **style, linewidth=2), _cut(line.label)))
+        for kind, part in [item for run in line.runs for item in run.evaluation.items()]:
+            score = part.get(line.level, {}) if line.level is not None else {}
+            if (y := share(score, "success")) is not None:
                 edge += gap
-                bars = [[0.0 if e is None else max(0.0, sign * (y - e))] for e, sign in ((low, 100), (high, -100))]
-                fill = look["color"] if kind == "greedy" else "white"
-                axes.errorbar(edge, 100 * y, bars, fmt="o", color=look["color"], mfc=fill, ms=4.5, elinewidth=1.2)
-        for chance in {share for run in runs if (share := finite((run.config.get("chance") or {}).get(level)))}:
-            axes.axhline(100 * chance, color=FAINT, linestyle="--", linewidth=1, zorder=1, label="chance")
+                _draw_circle(axes, edge, y, score, style["color"], kind == "greedy")
+        chances |= {chance for run in line.runs if (chance := _chance(run, line.level))}
+    dashes = [axes.axhline(100 * chance, color=FAINT, linestyle="--", linewidth=1, zorder=1) for chance in chances]
     if edge > end:  # beside the axis of steps, not on it: the evaluation came after the last one
         axes.axvspan(end + gap / 2, edge + gap, color="0.94", zorder=0, linewidth=0)
     axes.set(ylim=(-2, 102), xlim=(0, edge + gap))
     axes.set_title(_cut(title), fontsize=10)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f} %")
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
-    axes.locator_params(axis="x", nbins=8 if columns == 1 else 4)
+    axes.locator_params(axis="x", nbins=8 if look.columns == 1 else 4)
     axes.set_xticks([tick for tick in axes.xaxis.get_major_locator().tick_values(0, end) if tick <= end])
-    return edge > end
+    return keys + [(dash, "chance") for dash in dashes[:1]], edge > end
 
 
-def _draw_line(axes: Any, curves: Sequence[Points], scale: float, **look: Any) -> None:
+def _draw_circle(axes: Any, x: float, y: float, part: Any, color: str, full: bool) -> None:
+    """Draws an evaluation with its interval."""
+    ends = [share(part, name) for name in ("low", "high")]
+    bars = [[0.0 if e is None else max(0.0, sign * (y - e))] for e, sign in zip(ends, (100, -100), strict=True)]
+    fill = color if full else "white"
+    axes.errorbar(x, 100 * y, bars, fmt="o", color=color, mfc=fill, ms=4.5, elinewidth=1.2)
+
+
+def _chance(run: Run, level: str | None) -> float | None:
+    """Returns what guessing scores on a level, where config.json says so."""
+    known = run.config.get("chance")
+    return share(known, level) if isinstance(known, dict) and level is not None else None
+
+
+def _draw_line(axes: Any, curves: Sequence[Points], scale: float, **style: Any) -> Any:
     steps, mean, low, high = merged(curves)
-    axes.plot(steps, scale * mean, marker="o" if len(steps) == 1 else None, **look)
+    (line,) = axes.plot(steps, scale * mean, marker="o" if len(steps) == 1 else None, **style)
     if len(curves) > 1:
-        axes.fill_between(steps, scale * low, scale * high, color=look["color"], alpha=0.18, linewidth=0)
+        axes.fill_between(steps, scale * low, scale * high, color=style["color"], alpha=0.18, linewidth=0)
+    return line
+
+
+def _draw_legend(figure: Any, handles: Sequence[Any], labels: Sequence[str], *, one: bool) -> None:
+    where = "right upper" if one else "upper right"
+    figure.legend(handles, labels, loc=f"outside {where}", ncols=1 if one else 4, frameon=False)
 
 
 def _draw_strip(figure: Any, groups: Sequence[list[Run]], smooth: int) -> None:
-    """Return and losses, each on a scale of its own."""
-    names = list(groups[0][0].rows[-1].get("losses") or {})[:5]
-    for axes, name in zip(figure.subplots(1, 1 + len(names), squeeze=False).flat, ["return", *names], strict=True):
+    """Draws return and losses, each on a scale of its own."""
+    names = list(groups[0][0].log.last.get("losses") or {})[:5]
+    drawn: list[tuple[str, Curves]] = [("return", partial(overall, what="return"))]
+    drawn += [(f"{name} loss", partial(loss, name=name)) for name in names]
+    for axes, (title, curves_of) in zip(figure.subplots(1, len(drawn), squeeze=False).flat, drawn, strict=True):
         for number, runs in enumerate(groups):
-            curves = [points for run in runs for points in overall(run, name, smooth)]
+            curves = [points for run in runs for points in curves_of(run, smooth=smooth)]
             _draw_line(axes, curves, 1, color=FAINT if len(groups) == 1 else f"C{number}", linewidth=1.2)
-        axes.set_title(name if name == "return" else f"{name} loss", fontsize=9)
+        axes.set_title(_cut(title), fontsize=9)
         axes.tick_params(labelsize=8)
         axes.locator_params(axis="y", nbins=4)
         axes.set_xticks([])
 
 
-def _caption(runs: Sequence[Run], smooth: int, thin: bool, judged: bool) -> str:
-    about = short(float(f"{smooth * runs[0].steps / len(runs[0].rows):.1g}"))
-    mean = f"running mean over {smooth} rows of the log, about {about} steps" if smooth > 1 else "as logged"
-    text = f"Success of training episodes, {mean}." + " Thin: as logged." * thin
+def _title(runs: Sequence[Run], one: bool) -> str:
+    called = f"{_cut(' + '.join(run.name for run in runs), 60)}: {_cut(runs[0].memory)}, {seeds_of(runs)}"
+    return called if one else first_text(runs[0].config, "task") or ""
+
+
+def _caption(runs: Sequence[Run], look: Look, judged: bool) -> str:
+    steps = short(float(f"{look.smooth * runs[0].steps / len(runs[0].log.steps):.1g}"))
+    mean = f"running mean over {look.smooth} rows of the log, about {steps} steps" if look.smooth > 1 else "as logged"
+    text = f"Success of training episodes, {mean}." + " Thin: as logged." * look.thin
     text += " Lines: mean over seeds; bands: lowest to highest." * (len(kinds(runs)) < sum(run.seeds for run in runs))
     circles = "\nCircles: evaluation after training, with 95 % interval; full: greedy, open: sampled."
     return text + circles * judged
 
 
 def _cut(text: str, most: int = 28) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    shown = printable(text)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def _save(figure: Any, out: Path) -> None:
+    """Writes the picture whole or not at all, and through no symbolic link, since `out` may lie in a run folder."""
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=150, format=out.suffix.lstrip(".") or "png")
+    with explained(f"{out} cannot be written"):
+        write_file(out, picture.getvalue())

@@ -7,7 +7,7 @@ from hcam.config import TaskConfig
 from hcam.envs.environment import Environment
 from hcam.recipes import Recipe, Section, flags
 from hcam.report import panels
-from hcam.report.markdown import code, escape, row
+from hcam.report.markdown import block, code, escape, row
 from hcam.report.results import Attempt, Outcome, collect, mean, score, shares, strangers
 from hcam.report.runs import Run, short
 from hcam.runs.progress import finite
@@ -28,7 +28,7 @@ says so. The paper's numbers stand in `hcam/recipes/`, which says where it has t
 
 CHAPTER = """## {title}
 
-**{state}** Run folders: `{root}`; {episodes}evaluation episodes.
+**{state}** Run folders: {root}; {episodes}evaluation episodes.
 
 {reading}"""
 
@@ -42,10 +42,7 @@ hcam report {task}                         # writes this page
 
 The same as plain commands:
 
-```
-{commands}
-```
-"""
+{commands}"""
 
 SHOWN = (
     "Success of training episodes over agent steps, a panel per level. Bold: mean over seeds; thin: each seed. "
@@ -74,7 +71,7 @@ def chapter(recipe: Recipe, root: Path, out: Path) -> tuple[str, list[Path]]:
     head = CHAPTER.format(
         title=recipe.task.capitalize(),
         state=state(every),
-        root=_shown(root),
+        root=code(_shown(root)),
         episodes=_episodes(recipe, every),
         reading=recipe.reading,
     )
@@ -89,7 +86,7 @@ def chapter(recipe: Recipe, root: Path, out: Path) -> tuple[str, list[Path]]:
         parts += [f"### {section.title}\n", f"{section.text}\n" if section.text else ""]
         parts += [table(outcomes, env, section), quotes([outcomes[name] for name in section.experiments])]
         parts += [_picture(shown, env, section, name)] if drawn else []
-    typed = "\n".join(commands(recipe, root, every))
+    typed = block(commands(recipe, root, every))
     parts += [runs_table(root, every)]
     parts += [REPRODUCE.format(task=recipe.task, name=recipe.experiments[-1].name, commands=typed)]
     return "\n".join(part for part in parts if part), pictures

@@ -1,20 +1,21 @@
-"""Run folders as they are read: what a run was, how it learned, and how it was judged."""
+"""Run folders as reports read them: what a run was, how it learned, and how it was evaluated."""
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hcam.runs.folder import CONFIG, EVAL, METRICS, read_config, read_metrics
-from hcam.runs.progress import Row, finite, levels
+from hcam.report.columns import LARGEST, Log, Numbers, read_log
+from hcam.runs.files import exists, parse_json, read_file
+from hcam.runs.folder import CONFIG, EVAL, METRICS, read_config, read_made_by
+from hcam.runs.progress import Row, finite
 
-Numbers = NDArray[np.float64]
 Points = tuple[Numbers, Numbers]  # steps and values
-Scores = dict[str, dict[str, Row]]  # "greedy" and "sampled", level by level
+Scores = dict[str, dict[str, Row]]  # "greedy" and "sampled", by level
 
 UNLIKE = {"seed", "seeds", "log_every", "save_every", "keep", "eval_episodes"}  # what repeats may differ in
 
@@ -25,67 +26,59 @@ class Run:
     memory: str
     config: dict[str, Any]
     made_by: dict[str, Any]  # versions, commit, device
-    rows: list[dict[str, Any]]
+    log: Log
     evaluation: Scores
     steps: int
     seeds: int  # trained at once
-    levels: list[str]  # that it learned
+    levels: list[str]  # that it was trained on
     names: list[str]  # these, and those that it was only evaluated on
 
     @property
     def seconds(self) -> float | None:
-        """Of training alone, over all sittings."""
-        return finite(self.rows[-1].get("seconds")) or None
+        """Those of training alone, over all resumes."""
+        return finite(self.log.last.get("seconds")) or None
 
     @property
     def rate(self) -> float | None:
-        """Transition a second, compilation included."""
+        """Steps per second, compilation included."""
         return self.steps / self.seconds if self.seconds else None
 
 
 def read(folder: Path) -> Run:
-    if not folder.is_dir():
+    """Reads a run folder; raises ValueError or OSError with one sentence where it has nothing that can be shown."""
+    if not os.path.isdir(folder):
         raise ValueError(f"there is no run folder {folder}: give one that `hcam train` has made, such as runs/NAME.")
-    if not (folder / METRICS).exists():
+    if not exists(folder / METRICS):
         raise ValueError(f"{folder} has no {METRICS}: give a folder in which `hcam train` has run.")
-    rows = read_metrics(folder)
-    if not rows:
-        raise ValueError(f"{folder / METRICS} holds no whole row yet: wait for the run's first one, or train again.")
-    steps = finite(rows[-1].get("steps"))
-    if steps is None:
-        raise ValueError(f"{folder / METRICS} is damaged: its last row has no steps, delete it.")
-    config, made_by = _read_config(folder)
-    evaluation = read_evaluation(folder, int(steps))
-    learned = list(dict.fromkeys(name for row in rows for name in levels(row)))
+    log = read_log(folder / METRICS)
+    if not len(log.steps):
+        raise ValueError(f"{folder / METRICS} has no complete row yet: wait for the first one, or train again.")
+    steps, known = int(log.steps[-1]), exists(folder / CONFIG)
+    config, made_by = (read_config(folder), read_made_by(folder)) if known else ({}, {})
+    evaluation = read_evaluation(folder, steps)
     return Run(
         name=folder.resolve().name,
         memory=first_text(config, "memory") or "?",
         config=config,
         made_by=made_by,
-        rows=rows,
+        log=log,
         evaluation=evaluation,
-        steps=int(steps),
-        seeds=max(1, len(rows[-1].get("seeds") or ())),
-        levels=learned,
-        names=list(dict.fromkeys([*learned, *(name for part in evaluation.values() for name in part)])),
+        steps=steps,
+        seeds=max(1, len(log.last.get("seeds") or ())),
+        levels=log.levels,
+        names=list(dict.fromkeys([*log.levels, *(name for part in evaluation.values() for name in part)])),
     )
 
 
-def _read_config(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    if not (folder / CONFIG).exists():
-        return {}, {}
-    return read_config(folder), json.loads((folder / CONFIG).read_bytes()).get("made_by") or {}
-
-
 def read_evaluation(folder: Path, steps: int | None) -> Scores:
-    """eval.json, and the levels that `hcam eval RUN --out RUN/eval-NAME.json` has added.
+    """Reads eval.json, and the levels that `hcam eval RUN --out RUN/eval-NAME.json` has added.
 
-    Where two files have the same level, the first one counts. One that was made at other steps (`--best`, or before a
-    run went on) says nothing about how the run ended, and is left out.
+    Where two files have the same level, the first one counts. A file made at other steps (`--best`, or before the run
+    was resumed) says nothing about how the run ended, and is left out, unless `steps` is None.
     """
     merged: Scores = {}
     for file in (folder / EVAL, *sorted(folder.glob("eval-*.json"))):
-        for kind, part in (_read_scores(file, steps) if file.exists() else {}).items():
+        for kind, part in (_read_scores(file, steps) if exists(file) else {}).items():
             known = merged.setdefault(kind, {})
             known |= {level: row for level, row in part.items() if level not in known}
     return merged
@@ -94,7 +87,7 @@ def read_evaluation(folder: Path, steps: int | None) -> Scores:
 def _read_scores(file: Path, steps: int | None) -> Scores:
     damaged = ValueError(f"{file} is damaged: delete it and evaluate again, with `hcam eval`.")
     try:
-        found = json.loads(file.read_bytes())
+        found = parse_json(read_file(file))
     except ValueError:
         raise damaged from None
     if not isinstance(found, dict):
@@ -106,59 +99,80 @@ def _read_scores(file: Path, steps: int | None) -> Scores:
     return kept if steps is None or found.get("steps", steps) == steps else {}
 
 
+def share(part: Row, name: str) -> float | None:
+    """Returns a number of an evaluation, such as its `success`; None where it is none, or too large to draw."""
+    known = finite(part.get(name))
+    return known if known is not None and abs(known) < LARGEST else None
+
+
 def first_text(tree: Any, key: str) -> str | None:
-    """The first text under this key, however deep: which part of the configuration holds it is not our business."""
+    """Returns the first text under this key, at any depth: which part of a configuration holds it may change."""
     if not isinstance(tree, dict) or isinstance(tree.get(key), str):
         return tree[key] if isinstance(tree, dict) else None
     return next((found for part in tree.values() if (found := first_text(part, key))), None)
 
 
 def window(runs: Sequence[Run], smooth: int | None = None) -> int:
-    """Rows in a running mean: as asked for, else a fiftieth of the longest run."""
+    """Returns the rows in a running mean: as asked for, else a fiftieth of the longest run."""
     if smooth is not None and smooth < 1:
         raise ValueError(f"smooth is a number of rows and at least 1, but is {smooth}.")
-    return smooth or max(1, *(len(run.rows) // 50 for run in runs))
+    return smooth or max(1, *(len(run.log.steps) // 50 for run in runs))
 
 
-def series(points: Iterable[tuple[Any, Any, Any]], smooth: int) -> Points:
-    """Transition and running means of (steps, value, weight); points without a value or a weight do not count."""
-    known = [(step, finite(value), finite(weight)) for step, value, weight in points]
-    kept = [point for point in known if point[1] is not None and point[2]]
-    if not kept:
+def series(steps: Numbers, values: Numbers, weights: Numbers, smooth: int) -> Points:
+    """Returns running means over `smooth` points, each at the last of its steps."""
+    if not len(steps):
         return np.zeros(0), np.zeros(0)
-    step, value, weight = np.asarray(kept, np.float64).T
-    kernel = np.ones(min(smooth, len(kept)))  # only whole windows: the first ones alone would be noise drawn boldly
-    total, weights = (np.convolve(x, kernel, "valid") for x in (value * weight, weight))
-    return step[len(kernel) - 1 :], total / weights
+    count = min(smooth, len(steps))  # only whole windows: the first ones alone would be noise drawn boldly
+    return steps[count - 1 :], running_sum(values * weights, count) / running_sum(weights, count)
+
+
+def running_sum(values: Numbers, count: int) -> Numbers:
+    """Returns the sums of all windows of `count` values, in linear time.
+
+    A window spans at most two blocks of `count`: it is the end of one and the beginning of the next. Differences of one
+    cumulative sum would be shorter to write, but a single huge value would ruin all sums after it.
+    """
+    blocks = np.pad(values, (0, -len(values) % count)).reshape(-1, count)
+    heads, tails = np.cumsum(blocks, axis=1).ravel(), np.cumsum(blocks[:, ::-1], axis=1)[:, ::-1].ravel()
+    begin = np.arange(len(values) - count + 1)
+    return np.where(begin % count == 0, 0.0, tails[begin]) + heads[begin + count - 1]
 
 
 def success(run: Run, level: str | None, smooth: int) -> list[Points]:
-    """A level's success, or that of all together; a curve per seed where the rows tell them apart.
+    """Returns the success on a level, or on all together; a curve per seed where the rows tell them apart.
 
     A share of successes is an average over episodes, so rows count by the episodes that ended in them.
     """
     if level is None or (run.seeds > 1 and run.levels == [level]):
         return overall(run, "success", smooth)
-    told = [(row["steps"], levels(row).get(level, {})) for row in run.rows]
-    return [series(((step, part.get("success"), part.get("episodes", 1)) for step, part in told), smooth)]
+    return [series(*run.log.weighted(("levels", level, "success"), ("levels", level, "episodes")), smooth)]
 
 
 def overall(run: Run, what: str, smooth: int) -> list[Points]:
-    """Success or return of all levels together, or a loss."""
-    if run.seeds == 1 or what not in run.rows[-1]["seeds"][0]:
-        return [series(((r["steps"], r.get(what, (r.get("losses") or {}).get(what)), 1) for r in run.rows), smooth)]
-    seeds = [[(row["steps"], seed.get(what), 1) for seed in row.get("seeds") or ()] for row in run.rows]
-    return [series((row[n] for row in seeds if n < len(row)), smooth) for n in range(run.seeds)]
+    """Returns the success or the return of all levels together, a curve per seed."""
+    keys: list[tuple[str | int, ...]] = [("seeds", number, what) for number in range(run.seeds)]
+    told = [key for key in keys if key in run.log.columns] if run.seeds > 1 else []
+    return [_smoothed(run, key, smooth) for key in told or [(what,)]]
+
+
+def loss(run: Run, name: str, smooth: int) -> list[Points]:
+    return [_smoothed(run, ("losses", name), smooth)]
+
+
+def _smoothed(run: Run, key: tuple[str | int, ...], smooth: int) -> Points:
+    steps, values = run.log.get(*key)
+    return series(steps, values, np.ones(len(values)), smooth)
 
 
 def last(run: Run, level: str | None) -> float | None:
-    """The success that training ended with."""
+    """Returns the success that training ended with."""
     ends = [values[-1] for _, values in success(run, level, window([run])) if len(values)]
     return float(np.mean(ends)) if ends else None
 
 
 def kinds(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs that differ in nothing but their seed together; called by their memory where that tells them apart."""
+    """Groups runs that differ only in their seed, named by their memory where that tells the groups apart."""
 
     def essence(tree: Any) -> Any:
         return {k: essence(v) for k, v in tree.items() if k not in UNLIKE} if isinstance(tree, dict) else tree
@@ -175,7 +189,7 @@ def kinds(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def merged(curves: Sequence[Points]) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Transition, mean, lowest and highest of several curves, where all of them have begun and none has ended."""
+    """Returns steps, mean, lowest and highest of several curves, where all of them have begun and none has ended."""
     known = [points for points in curves if len(points[0])]
     if not known:
         return (np.zeros(0),) * 4
@@ -192,6 +206,6 @@ def seeds_of(runs: Sequence[Run]) -> str:
 
 
 def short(steps: float) -> str:
-    """1,500,000 as 1.5 M."""
+    """Returns 1,500,000 as 1.5 M."""
     size, unit = (1e6, " M") if abs(steps) >= 1e6 else (1e3, " k") if abs(steps) >= 1e3 else (1.0, "")
     return f"{float(f'{steps / size:.4g}'):,g}{unit}"

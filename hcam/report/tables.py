@@ -1,39 +1,42 @@
-"""Runs as tables for a terminal."""
+"""Runs as tables for a terminal. Names are shown as they are: nothing in them is markup."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich import box
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from hcam.report.runs import Run, last, read, seeds_of, short, window
 from hcam.runs.progress import Row, clock, finite, percent
+from hcam.runs.text import printable
 
 COSTS = ("seeds", "steps", "minutes", "steps/s")
 
 
-def final_table(folder: Path) -> Table:
-    """What one run has reached: while training, and in its evaluation if there was one."""
+def final_table(folder: Path) -> Group:
+    """Returns what one run has reached: in training, and in its evaluation if there was one."""
     run = read(folder)
     count, speed = window([run]), f", {run.rate:,.0f} steps/s" if run.rate else ""
     title = f"{run.name} ({run.memory}): {run.steps:,} steps in {clock(run.seconds)}{speed}, {seeds_of([run])}"
-    table = _table(title, "level", "training", *run.evaluation)
+    table = _table("level", "training", *run.evaluation)
     for name in run.names:
         cells = [_with_interval(part.get(name, {})) for part in run.evaluation.values()]
-        table.add_row(Text(name), percent(last(run, name)) if name in run.levels else "", *cells)
+        _add_row(table, name, percent(last(run, name)) if name in run.levels else "", *cells)
     if len(run.levels) != 1:
-        table.add_row("all", percent(last(run, None)))
-    table.caption = f"Success. Training: {f'mean of the last {count} rows' if count > 1 else 'the last row'}."
+        _add_row(table, "all", percent(last(run, None)))
+    caption = f"Success. Training: {f'mean of the last {count} rows' if count > 1 else 'the last row'}."
     if run.evaluation:
-        episodes = sorted({int(p.get("episodes", 0)) for part in run.evaluation.values() for p in part.values()})
-        table.caption += f" Evaluation: 95 % interval, {' or '.join(map(str, episodes))} episodes a level."
-    return table
+        counts = [finite(part.get("episodes")) for by_level in run.evaluation.values() for part in by_level.values()]
+        episodes = " or ".join(f"{count:.0f}" for count in sorted({count or 0 for count in counts}))
+        caption += f" Evaluation: 95 % interval, {episodes} episodes a level."
+    return Group(_line(title), table, _line(caption, "dim"))
 
 
-def compare_tables(folders: Sequence[Path]) -> list[Table]:
-    """One row per run: how good they are, and what that took. Two tables, since one would be wider than a terminal.
+def compare_tables(folders: Sequence[Path]) -> list[Group]:
+    """Returns two tables with a row per run, as one would be wider than a terminal: how good it is, and what it took.
 
     All runs are measured alike: by greedy evaluation if every run has one, else by the end of training.
     """
@@ -41,14 +44,14 @@ def compare_tables(folders: Sequence[Path]) -> list[Table]:
     judged = all("greedy" in run.evaluation for run in runs)
     names = list(dict.fromkeys(name for run in runs for name in (run.evaluation["greedy"] if judged else run.levels)))
     how = "greedy evaluation, below it the 95 % interval" if judged else "at the end of training"
-    good, cost = _table(f"Success, %, {how}", "run", *names), _table("Training", "run", "memory", *COSTS)
+    good, cost = _table("run", *names), _table("run", "memory", *COSTS)
     for run in runs:
         greedy = run.evaluation.get("greedy", {})
-        good.add_row(Text(run.name), *(_two_lines(greedy.get(n, {})) if judged else _end(run, n) for n in names))
+        _add_row(good, run.name, *(_two_lines(greedy.get(n, {})) if judged else _end(run, n) for n in names))
         minutes = "-" if run.seconds is None else f"{run.seconds / 60:,.1f}"
         rate = "-" if run.rate is None else f"{run.rate:,.0f}"
-        cost.add_row(Text(run.name), run.memory, str(run.seeds), short(run.steps), minutes, rate)
-    return [good, cost]
+        _add_row(cost, run.name, printable(run.memory), str(run.seeds), short(run.steps), minutes, rate)
+    return [Group(_line(f"Success, %, {how}"), good), Group(_line("Training"), cost)]
 
 
 def _two_lines(part: Row) -> str:
@@ -61,14 +64,21 @@ def _end(run: Run, level: str) -> str:
     return percent(last(run, level)).removesuffix(" %")
 
 
-def _table(title: str, *headings: str) -> Table:
-    look: Any = {"title_justify": "left", "caption_justify": "left", "box": box.SIMPLE, "padding": (0, 1, 0, 0)}
-    table = Table(title=Text(title, style="italic"), **look)
-    table.min_width = len(title)  # else a table of one level breaks its title into many lines
+def _line(text: str, style: str = "italic") -> Text:
+    """Returns a line above or below a table. As the table's own title it would be broken to the table's width."""
+    return Text(printable(text), style=style)
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0))
     for heading in headings:
         justify: Any = "left" if heading in ("run", "memory", "level") else "right"
-        table.add_column(Text(heading), overflow="fold", justify=justify)
+        table.add_column(Text(printable(heading)), overflow="fold", justify=justify)
     return table
+
+
+def _add_row(table: Table, name: str, *cells: str) -> None:
+    table.add_row(Text(printable(name)), *map(Text, cells))
 
 
 def _with_interval(part: Row) -> str:

@@ -1,6 +1,7 @@
 """Run folders: `config.json`, `metrics.jsonl`, `checkpoints/` and `eval.json` of one run, and a lock on them.
 
 Numbers that JSON does not have (NaN and the infinities) are written as null: a gap in a figure, and None when read.
+Reading needs no lock. What a reader finds may be damaged or made up: it returns sound values or raises one sentence.
 """
 
 import errno
@@ -10,7 +11,6 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -19,8 +19,9 @@ from typing import Any, Self
 import jax
 
 import hcam
-from hcam.runs import migrate
-from hcam.runs.checkpoint import as_json, clean, explained, write_file
+from hcam.runs import metrics, migrate
+from hcam.runs.files import as_json, clean, explained, open_regular, parse_json, read_file, write_file
+from hcam.runs.metrics import plain as plain  # part of this module's interface
 
 try:
     import fcntl
@@ -32,7 +33,7 @@ CHECKPOINTS, BEGUN = "checkpoints", ".begun"  # the latter stands in for the fir
 
 
 class RunFolder:
-    """A run folder that this process writes to: use `create` or `open`, and `with`, which lets go of it at the end."""
+    """A run folder that this process writes to. Make one with `create` or `open`; `with` releases its lock."""
 
     def __init__(self, path: Path, config: dict[str, Any], lock: int) -> None:
         self.path = path
@@ -41,17 +42,17 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any]) -> Self:
-        """A new run folder; `config` is plain JSON and stands in config.json together with what the run was made by."""
+        """Makes a new run folder. `config` must be plain JSON; config.json holds it and what the run is made by."""
         content = as_json({"format": migrate.FORMAT, "config": dict(config), "made_by": made_by()})
         with explained(f"the run folder {path} cannot be made"):
             path.mkdir(parents=True, exist_ok=True)
             lock = _lock(path)
             try:
-                # Before its config.json is there, a folder may hold a lock and nothing else: the process was killed.
+                # A process that was killed before it wrote config.json leaves a lock and nothing else.
                 clean(path, CONFIG)
                 if any(entry.name != LOCK for entry in path.iterdir()):
                     raise FileExistsError(
-                        f"{path} exists already: choose another --run, or go on with --resume {path}."
+                        f"{path} exists already: choose another --run, or continue it with --resume {path}."
                     )
                 write_file(path / CONFIG, content)
             except BaseException:
@@ -61,21 +62,25 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """A run folder to go on with."""
+        """Opens a run folder to continue its run, and removes what a killed process left half-written."""
         config = read_config(path)
         refuse_without_checkpoint(path)
         with explained(f"the run folder {path} cannot be written to"):
             run = cls(path, config, _lock(path))
+        try:
             clean(path, CONFIG)
             clean(path, METRICS)
-        run.rewind(math.inf)
+            run.rewind(math.inf)
+        except BaseException:
+            run.close()
+            raise
         return run
 
     def amend(self, config: Mapping[str, Any]) -> None:
-        """Changes what config.json says, as when a run is to go on for longer; who made it stays."""
+        """Changes the settings in config.json, as when a run is to take more steps; `made_by` stays as it was."""
         if json.loads(as_json(dict(config))) == self.config:
             return
-        made = json.loads((self.path / CONFIG).read_bytes())["made_by"]
+        made = read_made_by(self.path)
         with explained(f"{self.path / CONFIG} cannot be written"):
             content = {"format": migrate.FORMAT, "config": dict(config), "made_by": made}
             write_file(self.path / CONFIG, as_json(content))
@@ -86,45 +91,23 @@ class RunFolder:
         return self.path / CHECKPOINTS
 
     def begin(self) -> None:
-        """Notes that training starts at step 0: until the first checkpoint, the same rows can be made again."""
+        """Notes that training starts at step 0: until the first checkpoint, its rows can be made again."""
         with explained(f"{self.checkpoints} cannot be written"):
             self.checkpoints.mkdir(exist_ok=True)
-            (self.checkpoints / BEGUN).touch()
+            write_file(self.checkpoints / BEGUN, b"")
 
     def saved(self) -> None:
-        """Notes that there is a checkpoint: from now on its loss is noticed."""
-        (self.checkpoints / BEGUN).unlink(missing_ok=True)
+        """Notes that there is a checkpoint: from now on, a run without one is refused."""
+        with explained(f"{self.checkpoints} cannot be written"):
+            (self.checkpoints / BEGUN).unlink(missing_ok=True)
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Adds a line to metrics.jsonl, at once."""
-        line = (json.dumps(plain(row), allow_nan=False) + "\n").encode()
-        path = self.path / METRICS
-        with explained(f"{path} cannot be written"), open(path, "ab", buffering=0) as file:
-            end = file.seek(0, os.SEEK_END)
-            try:
-                written = 0
-                while written < len(line):  # a disk that fills up takes the first part and refuses the next
-                    written += file.write(line[written:])
-            except OSError:
-                with suppress(OSError):
-                    file.truncate(end)
-                raise
+        metrics.append(self.path / METRICS, row)
 
     def rewind(self, steps: float) -> int:
-        """Drops the lines of metrics.jsonl that came after `steps`, and what a killed process left half-written.
-
-        Returns how many.
-        """
-        path = self.path / METRICS
-        if not path.exists():
-            return 0
-        with explained(f"{path} cannot be written"):
-            text = path.read_bytes()
-            lines = [line for line in text.splitlines() if (row := _row(line)) is not None and _at(row) <= steps]
-            kept = b"".join(line + b"\n" for line in lines)
-            if kept != text:
-                write_file(path, kept)
-            return len(text.splitlines()) - len(lines)
+        """Drops the lines of metrics.jsonl after `steps`, and those that are damaged; returns how many."""
+        return metrics.rewind(self.path / METRICS, steps)
 
     def close(self) -> None:
         if self._lock >= 0:
@@ -141,75 +124,61 @@ class RunFolder:
 
 
 def refuse_without_checkpoint(path: Path, option: str = "--run") -> None:
-    """Raises where resuming would begin anew and drop rows that cannot be made again: nothing has been touched yet."""
-    checkpoints, metrics = path / CHECKPOINTS, path / METRICS
+    """Raises ValueError where resuming would start anew and drop rows that cannot be made again; touches nothing."""
+    checkpoints, rows = path / CHECKPOINTS, path / METRICS
     can_resume = (checkpoints / BEGUN).exists() or any(checkpoints.glob("[0-9]*.safetensors"))
-    if not can_resume and metrics.exists() and metrics.stat().st_size:
+    if not can_resume and os.path.exists(rows) and os.path.getsize(rows):
         raise ValueError(
-            f"{path} has metrics but no checkpoint to go on from: it keeps what a run reported, not the run itself. "
+            f"{path} has metrics but no checkpoint to continue from: it keeps what a run reported, not the run itself. "
             f"Start a new run in another folder, with {option}."
         )
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """What a run was started with; for this, and for reading metrics and checkpoints, no lock is needed."""
-    if not path.is_dir():
+    """Returns the settings that a run was started with."""
+    return _read_parts(path)[0]
+
+
+def read_made_by(path: Path) -> dict[str, Any]:
+    """Returns what a run was made by: versions, commit, device. It is empty where config.json does not say."""
+    return _read_parts(path)[1]
+
+
+def _read_parts(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    if not os.path.isdir(path):
         raise FileNotFoundError(f"there is no run folder {path}.")
     try:
-        content = json.loads((path / CONFIG).read_bytes())
-        config = content["config"]
+        content = parse_json(read_file(path / CONFIG), strict=True)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is no run folder: it has no {CONFIG}.") from None
-    except (ValueError, TypeError, KeyError):
-        raise ValueError(f"{path / CONFIG} is damaged: bring it back from a copy or begin a new run.") from None
-    if not isinstance(config, dict):
-        raise ValueError(f"{path / CONFIG} is damaged: bring it back from a copy or begin a new run.")
-    return migrate.config(config) if content.get("format", 1) == 1 else config
+    except ValueError:
+        content = None
+    parts = [content.get(name, {}) for name in ("config", "made_by")] if isinstance(content, dict) else []
+    if not parts or "config" not in content or not all(isinstance(part, dict) for part in parts):
+        raise ValueError(f"{path / CONFIG} is damaged: restore it from a copy or start a new run.")
+    return (migrate.config(parts[0]) if content.get("format", 1) == 1 else parts[0]), parts[1]
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The rows of a run folder's metrics.jsonl so far; a last line that is not whole yet is left out."""
-    file = path / METRICS
-    if not file.exists():
-        return []
-    lines = file.read_bytes().splitlines()
-    rows = [_row(line) for line in lines]
-    if rows and rows[-1] is None:
-        rows.pop()
-    for number, row in enumerate(rows, start=1):
-        if row is None:
-            raise ValueError(f"{file} is damaged: line {number} is not a JSON object, delete it.")
-    return [migrate.row(row) for row in rows if row is not None]
+    """Returns the rows of a run folder's metrics.jsonl so far, without a last line that is not whole yet."""
+    return [row for _, row in metrics.iterate(path / METRICS)]
 
 
 def write_eval(path: Path, results: Mapping[str, Any]) -> None:
-    """The run's eval.json, whole or not at all; also while another process trains."""
+    """Writes the run's eval.json, whole or not at all; another process may train in the folder."""
     with explained(f"{path / EVAL} cannot be written"):
         write_file(path / EVAL, as_json(plain(results)))
 
 
 def fresh_name(root: Path, stem: str) -> Path:
-    """`runs/ballet-hcam-3` where the largest number there is 2."""
+    """Returns `runs/ballet-hcam-3` where the largest number in `runs` is 2."""
     names = [entry.name for entry in root.iterdir()] if root.is_dir() else []
     taken = [int(found[1]) for name in names if (found := re.fullmatch(re.escape(stem) + r"-([0-9]+)", name))]
     return root / f"{stem}-{max(taken, default=0) + 1}"
 
 
-def plain(value: Any) -> Any:
-    """As JSON has it: numbers out of arrays, lists for tuples, null for what is no finite number."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    if hasattr(value, "tolist"):  # an array or a number of numpy's or JAX's
-        return plain(value.tolist())
-    if isinstance(value, Path):
-        return str(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def made_by() -> dict[str, Any]:
-    """What a run was made by, and when."""
+    """Returns the versions, the commit and the device that a run is made by now."""
     device = jax.devices()[0]
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -222,7 +191,7 @@ def made_by() -> dict[str, Any]:
 
 
 def _git(tree: Path) -> dict[str, Any]:
-    """The commit of a working tree and whether files differ from it; nothing where this is not one."""
+    """Returns the commit of a working tree and whether its files differ; nothing where this is not one."""
 
     def ask(*command: str) -> str:
         done = subprocess.run(
@@ -240,8 +209,8 @@ def _git(tree: Path) -> dict[str, Any]:
 
 
 def _lock(path: Path) -> int:
-    """Holds the folder until the descriptor is closed, which happens however the process ends."""
-    lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    """Returns a descriptor that locks the folder until it is closed, which happens however the process ends."""
+    lock = open_regular(path / LOCK, os.O_RDWR | os.O_CREAT, follow=False)
     try:
         if fcntl is not None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -250,26 +219,13 @@ def _lock(path: Path) -> int:
     except BlockingIOError:
         holder = os.read(lock, 32).decode(errors="replace").strip()
         os.close(lock)
-        process = f"process {holder}" if holder else "another process"
+        process = f"process {holder}" if re.fullmatch("[0-9]+", holder) else "another process"
         raise BlockingIOError(
             f"{process} is training in {path}: wait until it ends, or choose another --run."
         ) from None
     except OSError as error:
-        # A file system without locks, as some networks have, is like Windows.
+        # Some network file systems have no locks: then it is as on Windows.
         if error.errno not in {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}:
             os.close(lock)
             raise
     return lock
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) else None
-
-
-def _at(row: dict[str, Any]) -> float:
-    steps = row.get("steps")
-    return float(steps) if isinstance(steps, int | float) else -math.inf

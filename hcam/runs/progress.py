@@ -1,4 +1,7 @@
-"""What a training run says while it runs: a live display or plain lines, TensorBoard, wandb."""
+"""What a training run shows while it runs: a live display on a terminal, plain lines elsewhere.
+
+Rows and names may hold anything: what cannot be shown as a number is a gap, and no name reaches the terminal raw.
+"""
 
 import math
 import sys
@@ -11,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich import box
+from rich.cells import cell_len
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -19,34 +23,47 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from hcam.runs.text import printable
+
 Row = Mapping[str, Any]  # one line of metrics.jsonl
 
 HISTORY = 30  # rows in a sparkline
 QUIET = 5.0  # seconds between plain lines
 BARS = "▁▂▃▄▅▆▇█"
+CENTURY = 100 * 366 * 86_400.0  # seconds
 
 
 def finite(value: Any) -> float | None:
-    """The number, or None for everything that is none: null, NaN, infinity, text."""
-    return float(value) if isinstance(value, Real) and math.isfinite(value) else None
+    """Returns the number, or None for anything else: null, NaN, infinity, text, an integer that no float holds."""
+    known = _float(value)
+    return known if math.isfinite(known) else None
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def percent(value: Any) -> str:
+    """Returns a share as 61.0 %, or "-" where it is unknown."""
     known = finite(value)
     return "-" if known is None else f"{100 * known:.1f} %"
 
 
 def number(value: Any) -> str:
-    """Unlike a share, a number says when it is NaN: a loss that is lost must be seen."""
+    """Returns a number in few digits. Unlike a share it may be "nan": a loss that is lost must be seen."""
     if not isinstance(value, Real):
         return "-"
-    size = abs(float(value))
-    return f"{float(value):.1e}" if 0 < size < 0.001 or size >= 1e5 else f"{float(value):.3f}"
+    known = _float(value)
+    return f"{known:.1e}" if 0 < abs(known) < 0.001 or abs(known) >= 1e5 else f"{known:.3f}"
 
 
 def clock(seconds: Any) -> str:
+    """Returns a time as 1:02:03, or "?" where it is unknown or beyond anybody's patience."""
     known = finite(seconds)
-    if known is None:
+    if known is None or known > CENTURY:
         return "?"
     minutes, rest = divmod(max(0, round(known)), 60)
     hours, minutes = divmod(minutes, 60)
@@ -54,18 +71,18 @@ def clock(seconds: Any) -> str:
 
 
 def sparkline(values: Sequence[Any]) -> str:
-    """Shares from 0 to 1 as bars, always on that scale, so that two levels can be compared; a gap where none is."""
+    """Returns shares as bars on a scale from 0 to 1, so that levels can be compared, with a gap for each unknown."""
     known = [finite(value) for value in values]
     return "".join(" " if v is None else BARS[round(min(max(v, 0.0), 1.0) * (len(BARS) - 1))] for v in known)
 
 
 @dataclass(frozen=True)
 class View:
-    """All that the display shows."""
+    """Everything that the display shows."""
 
     title: str
-    total: int
-    stage: str = ""  # what goes on
+    total: int  # steps
+    stage: str = ""  # such as "training"
     row: Row = field(default_factory=dict)
     rate: float | None = None  # steps a second, smoothed over rows
     history: tuple[Row, ...] = ()
@@ -89,47 +106,67 @@ class View:
 
 
 def levels(row: Row) -> dict[str, Row]:
-    return {name: level or {} for name, level in (row.get("levels") or {}).items()}
+    """Returns the entries of a row's levels; one that is missing or not an object is empty."""
+    found = row.get("levels")
+    parts = found.items() if isinstance(found, Mapping) else ()
+    return {f"{name}": part if isinstance(part, Mapping) else {} for name, part in parts}
+
+
+def values(row: Row) -> dict[str, Any]:
+    """Returns the numbers of all groups in a row, such as its losses; a name that two groups have goes with its group.
+
+    Which groups there are is up to the learner: whatever it reports is shown.
+    """
+    groups = {name: part for name, part in row.items() if isinstance(part, Mapping) and name != "levels"}
+    names = [name for part in groups.values() for name in part]
+    return {
+        printable(name if names.count(name) == 1 else f"{group} {name}"): value
+        for group, part in groups.items()
+        for name, value in part.items()
+    }
 
 
 def spread(row: Row) -> str:
-    """The worst and the best of several seeds, whose mean alone would hide that one of them failed."""
-    known = [share for seed in row.get("seeds") or () if (share := finite((seed or {}).get("success"))) is not None]
+    """Returns the worst and the best of several seeds, whose mean alone would hide that one of them failed."""
+    seeds = row.get("seeds")
+    parts = [part for part in seeds if isinstance(part, Mapping)] if isinstance(seeds, list | tuple) else []
+    known = [share for part in parts if (share := finite(part.get("success"))) is not None]
     return f"{len(known)} seeds {percent(min(known))} to {percent(max(known))}" if len(known) > 1 else ""
 
 
 def line(view: View) -> str:
-    """One row as one line of plain ASCII."""
+    """Returns the last row as one line."""
     row, width = view.row, len(f"{view.total:,}")
     parts = [f"{view.steps:>{width},} / {view.total:,} steps", view.speed, f"eta {view.eta}"]
     parts += [f"success {percent(row.get('success'))}", spread(row), f"return {number(row.get('return'))}"]
-    parts += [f"{name} {percent(level.get('success'))}" for name, level in levels(row).items()]
-    parts += [f"{name} {number(loss)}" for name, loss in (row.get("losses") or {}).items()]
+    parts += [f"{printable(name)} {percent(level.get('success'))}" for name, level in levels(row).items()]
+    parts += [f"{name} {number(value)}" for name, value in values(row).items()]
     return "  ".join(part for part in (*parts, f"learning_rate {number(row.get('learning_rate'))}") if part)
 
 
 def picture(view: View, spinner: Spinner | None, width: int) -> RenderableType:
-    """What stands on the terminal: how far it is on top, so that a low window cuts only details."""
+    """Returns what the terminal shows, progress first, so that a low window cuts off only details."""
+    title = printable(view.title)
     if spinner is not None:
-        spinner.update(text=Text.assemble((view.title, "bold"), f"  {view.stage}"))
+        spinner.update(text=Text.assemble((title, "bold"), f"  {view.stage}"))
     bar = Table.grid(expand=True)
     bar.add_row(ProgressBar(total=max(1, view.total), completed=min(view.steps, view.total)))
     share = f"{view.steps / view.total:.0%}" if view.total else "-"
     words = f"{view.steps:,} / {view.total:,} steps  {share}  {view.speed}"
     times = f"{clock(view.row.get('seconds', 0))} trained  eta {view.eta}"
-    parts: list[RenderableType] = [spinner or Text(view.title, style="bold"), bar, Text(f"{words}  {times}")]
+    parts: list[RenderableType] = [spinner or Text(title, style="bold"), bar, Text(f"{words}  {times}")]
     if view.row:
-        values = {"learning rate": view.row.get("learning_rate"), **(view.row.get("losses") or {})}
-        losses = Columns([_value(*item) for item in values.items()], equal=True, padding=(0, 3))
-        parts += [level_table(view, width), Text(spread(view.row)), losses]
+        shown = {"learning rate": view.row.get("learning_rate"), **values(view.row)}
+        numbers = Columns([_value(*item) for item in shown.items()], equal=True, padding=(0, 3))
+        parts += [level_table(view, width), Text(spread(view.row)), numbers]
     return Group(*parts)
 
 
 def level_table(view: View, width: int) -> Table:
-    """Level by level; what does not fit is left out, the history first."""
-    pasts = {name: [levels(row).get(name, {}) for row in view.history] for name in levels(view.row)}
-    pasts |= {} if len(pasts) == 1 else {"all": list(view.history)}
-    room = width - max(map(len, pasts)) - 38  # for the history: the other columns take the rest
+    """Returns a table with a line per level; columns that do not fit are left out, the history first."""
+    pasts = [(printable(name), [levels(row).get(name, {}) for row in view.history]) for name in levels(view.row)]
+    pasts += [] if len(pasts) == 1 else [("all", list(view.history))]
+    room = width - max(cell_len(name) for name, _ in pasts) - 38  # for the history: the other columns take the rest
     recent = min(HISTORY, room) if room >= len("last 30 rows") else 0
     headings = ["level", "success", *(["return", "episodes"] if room >= 0 else [])]
     headings += [f"last {recent} rows"] if recent else []
@@ -138,7 +175,7 @@ def level_table(view: View, width: int) -> Table:
         table.add_column(
             heading, justify="right" if heading in ("success", "return", "episodes") else "left", no_wrap=True
         )
-    for name, past in pasts.items():
+    for name, past in pasts:
         now = past[-1]
         cells = [name, percent(now.get("success")), number(now.get("return")), _count(now.get("episodes"))]
         cells.append(sparkline([row.get("success") for row in past[-recent:]]))
@@ -157,7 +194,7 @@ def _count(value: Any) -> str:
 
 
 class Lossy:
-    """A text file whose reader may go away: from then on what is written is dropped, and the writer goes on."""
+    """A text file whose reader may go away: from then on, what is written is dropped and the writer continues."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -176,17 +213,20 @@ class Lossy:
 
 
 class Display:
-    """Shows rows as they come: a picture that renews itself on a terminal, lines in a pipe or a log file."""
+    """Shows rows as they come: a live picture on a terminal, lines in a pipe or a log file.
+
+    No row, name or width makes it raise: a display is no reason for a run to end.
+    """
 
     def __init__(
         self, total_steps: int, title: str, console: Console | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
-        # Training goes on without anybody who looks: metrics.jsonl has it all.
+        # Training continues when nobody reads what it prints: metrics.jsonl has everything.
         self._console = Console(file=Lossy(sys.stderr)) if console is None else console  # type: ignore[arg-type]
         self._view, self._now = View(title, total_steps, "starting"), now
         self._printed, self._held = -math.inf, ""  # when the last plain line was printed; the one held back since
         self._spinner = Spinner("dots")
-        # Asks the file too: FORCE_COLOR, which CI sets, makes rich take a log file for a terminal.
+        # The file is asked too: FORCE_COLOR, which CI sets, makes rich take a log file for a terminal.
         alive = self._console.is_interactive and self._console.file.isatty()
         alive = alive and self._console.encoding.startswith("utf")  # bars and lines are not in ASCII or Latin-1
         self._live = Live(console=self._console, get_renderable=self._picture) if alive else None
@@ -201,7 +241,7 @@ class Display:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leaves the last state standing; what ended it, Ctrl-C as well, goes on its way."""
+        """Leaves the last picture on the screen; an exception, Ctrl-C included, is raised further."""
         self._view = replace(self._view, stage="")
         if self._live is None:
             self._print(self._held, always=True)
@@ -221,20 +261,20 @@ class Display:
 
     def evaluating(self, done: int, total: int) -> None:
         if self._live is None and self._view.stage == "training":
-            self._print(self._held, always=True)  # the last row, before lines of another kind push it out
+            self._print(self._held, always=True)  # the last row, which lines of another kind would replace
         text = f"evaluating {done:,} / {total:,}"
         self._view = replace(self._view, stage=text if done < total else "")
         if self._live is None:
             self._print(text, always=done in (0, total))
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Prints one line that stays."""
         encoding = self._console.encoding
-        shown = text.encode(encoding, "replace").decode(encoding)  # a log file in ASCII is no reason to die
+        shown = printable(text).encode(encoding, "replace").decode(encoding)  # a log file may be in ASCII
         self._console.print(Text(shown), soft_wrap=True)
 
     def _print(self, text: str, *, always: bool) -> None:
-        """Prints a line, or holds it back if one came just now: the newest one held is printed at the end."""
+        """Prints a line, or holds it back if one came just now; the last one held back is printed at the end."""
         if not always and self._now() - self._printed < QUIET:
             self._held = text
         elif text:

@@ -42,7 +42,14 @@ def test_it_says_what_it_wrote_and_the_next_step_works(
 
 def test_the_best_is_another(run: Path, tmp_path: Path):
     assert main(["export", str(run), str(tmp_path / "out"), "--best"]) == 0
-    assert json.loads((tmp_path / "out" / "agent.json").read_text())["about"]["steps"] == 32
+    assert json.loads((tmp_path / "out" / "agent.json").read_text())["metadata"]["steps"] == 32
+
+
+def test_an_agent_of_the_package_is_copied_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for source, out in (("pretrained:quickstart", tmp_path / "one"), (str(tmp_path / "one"), tmp_path / "two")):
+        assert main(["export", source, str(out)]) == 0
+        assert f"{out}/config.json" in capsys.readouterr().out
+        assert load(out).config == load("pretrained:quickstart").config
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_eval_of_the_best_and_of_the_levels_of_training(
     undisturbed: tuple[Path, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path, _, _ = undisturbed
-    about = json.loads((path / "checkpoints" / "best.json").read_text())["about"]
+    about = json.loads((path / "checkpoints" / "best.json").read_text())["metadata"]
     written = tmp_path / "new" / "numbers.json"
     assert main(["eval", str(path), "--best", "--episodes", "20", "--out", str(written)]) == 0
     numbers = json.loads(written.read_text())

@@ -28,7 +28,7 @@ def make(folder, memory="hcam", seed=0, count=10, levels=LEVELS, evaluated=False
         "success": success,
         "return": success,
     }
-    row |= {"levels": dict.fromkeys(levels, part)} | changed
+    row |= {"levels": levels if isinstance(levels, dict) else dict.fromkeys(levels, part)} | changed
     rows = [row | {"update": n, "steps": 100_000 * n} for n in range(1, count + 1)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     if evaluated:

@@ -1,8 +1,12 @@
+import json
+
 import matplotlib
 import matplotlib.image
 import pytest
 
 from hcam import report
+from hcam.report.curves import FAINT
+from hcam.runs.text import printable
 from tests.report.folders import LEVELS, make
 
 
@@ -25,7 +29,7 @@ def test_curve_of_one_run(tmp_path, drawn):
     assert "one seed" in figure.subfigs[0].get_suptitle()
     assert axes.get_ylim() == (-2, 102)
     assert max(axes.get_xticks()) <= 11_500_000  # no steps are marked where the evaluation stands
-    dashed = {line.get_ydata()[0] for line in axes.lines if line.get_label() == "chance"}
+    dashed = {line.get_ydata()[0] for line in axes.lines if line.get_color() == FAINT}
     assert dashed == {50, 25}
     assert len(axes.containers) == 3  # greedy on two levels, sampled on one
     caption = figure.get_supxlabel()
@@ -88,3 +92,79 @@ def test_refusals_say_what_to_do(tmp_path):
         report.curve([], tmp_path / "out.png")
     with pytest.raises(ValueError, match="at least 1, but is 0"):
         report.curve([make(tmp_path / "run")], tmp_path / "out.png", smooth=0)
+
+
+NAMES = ["[x]", "x$\\foo$", "$$", "a_b^c\\", "_hidden", "\x1b[31mred", "a\nb", "日本 😀", "\udcff", "x" * 200]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_drawn_as_they_are(tmp_path, drawn, name):
+    """Not as formulas, and also where matplotlib would hide a name that begins with an underscore."""
+    cut = printable(name) if len(printable(name)) <= 28 else printable(name)[:27] + "…"
+    one = make(tmp_path / name, name, levels=(name, "b"), losses={name: 1.0}, config={"task": {"task": name}})
+    other = make(tmp_path / "other", "lstm", levels=(name, "b"), losses={name: 1.0})
+    report.curve([one], tmp_path / "one.png")
+    assert labels(drawn[0]) == [cut, "b"]
+    assert drawn[0].subfigs[0].get_suptitle().startswith(cut[:20])
+    assert drawn[0].subfigs[1].axes[1].get_title().startswith(cut[:20])
+    report.curve([one, other], tmp_path / "both.png", title=name)
+    assert [axes.get_title() for axes in panels(drawn[1])] == [cut, "b"]
+    assert labels(drawn[1])[0].startswith(cut[:20])
+    assert drawn[1].subfigs[0].get_suptitle()[:100] == printable(name)[:100]
+
+
+def test_lines_whose_names_begin_alike_are_told_apart(tmp_path, drawn):
+    report.curve([make(tmp_path / "run", levels=("x" * 40 + "a", "x" * 40 + "b"))], tmp_path / "out.png")
+    assert len(labels(drawn[0])) == 2
+
+
+def test_many_levels_of_one_run_are_drawn_as_their_mean(tmp_path, drawn):
+    report.curve([make(tmp_path / "run", levels=[f"level {n}" for n in range(25)])], tmp_path / "out.png")
+    assert labels(drawn[0]) == ["all levels"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"config": {"chance": [0.5]}},
+        {"config": {"chance": {"2_delay16": "half", "4_delay16": 10**400}}},
+        {"config": {"memory": ["x"], "task": 3}},
+        {"losses": {"x": 10**400, "y": 3e38, "z": -1e300, "steps": 1.0, "return": "x"}},
+        {"success": 1e300, "return": -1e308},
+        {"seeds": [None, {}, {"success": "x"}]},
+        {"seeds": [{"success": 0.5}, None]},
+        {"levels": {"a": None, "b": {"success": 0.5, "episodes": -3}, "c": {"success": 0.5, "episodes": 1e300}}},
+        {"levels": {"": {"success": 0.5}}, "evaluated": False},
+    ],
+)
+def test_curve_of_odd_rows(tmp_path, changed):
+    folders = [make(tmp_path / memory, memory, **changed) for memory in "ab"]
+    report.curve(folders[:1], tmp_path / "out.png")
+    report.curve(folders, tmp_path / "out.png")
+    assert (tmp_path / "out.png").stat().st_size > 1000
+
+
+def test_curve_of_a_run_without_steps(tmp_path):
+    folder = make(tmp_path / "run", count=1)
+    for steps in (0, 2**62, 0.5):
+        (folder / "metrics.jsonl").write_text(json.dumps({"steps": steps, "success": 0.5}) + "\n")
+        report.curve([folder], tmp_path / "out.png")
+
+
+def test_the_picture_is_written_whole_and_through_no_link(tmp_path):
+    folder = make(tmp_path / "run")
+    (tmp_path / "mine").write_text("mine")
+    (folder / "curve.png").symlink_to(tmp_path / "mine")
+    report.curve([folder], folder / "curve.png")
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(OSError, match=r"out\.png cannot be written \(No such file or directory\)\.$"):
+        report.curve([folder], tmp_path / "nowhere" / "out.png")
+    report.curve([folder], tmp_path / "out.svg")
+    assert "<svg" in (tmp_path / "out.svg").read_text()
+
+
+def test_drawing_leaves_the_settings_of_matplotlib_alone(tmp_path):
+    before = dict(matplotlib.rcParams)
+    report.curve([make(tmp_path / "run")], tmp_path / "out.png")
+    assert dict(matplotlib.rcParams) == before

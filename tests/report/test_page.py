@@ -115,7 +115,7 @@ def test_half_written_folders_are_named(tmp_path):
     assert folders[0].startswith("unfinished: it has no metrics.jsonl")
     assert folders[1:3] == [
         "unfinished: it was not evaluated",
-        "unfinished: eval.json is damaged: delete it and evaluate again, with `hcam eval`",
+        r"unfinished: eval.json is damaged: delete it and evaluate again, with \`hcam eval\`",
     ]
     assert folders[3].startswith("unfinished: it has no metrics.jsonl")
 

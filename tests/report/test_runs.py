@@ -1,5 +1,5 @@
 import json
-import math
+import time
 
 import numpy as np
 import pytest
@@ -16,17 +16,32 @@ def test_torn_last_line_does_not_count(tmp_path):
 
 
 def test_running_mean_counts_episodes():
-    steps, values = runs.series([(1, 1.0, 1), (2, 0.0, 3), (3, 0.0, 1)], 2)
+    steps, values = runs.series(np.array([1.0, 2, 3]), np.array([1.0, 0, 0]), np.array([1.0, 3, 1]), 2)
     assert steps.tolist() == [2, 3]  # whole windows only
     assert values.tolist() == [0.25, 0.0]
+    two = np.array([1.0, 2.0]), np.array([0.2, 0.4]), np.ones(2)
+    assert runs.series(*two, 9)[1].tolist() == pytest.approx([0.3])
+    assert len(runs.series(np.zeros(0), np.zeros(0), np.zeros(0), 3)[0]) == 0
 
 
-def test_running_mean_skips_what_is_not_known():
-    steps, values = runs.series([(1, None, 0), (2, 0.5, 4), (3, math.nan, 4), (4, 1.0, 0), (5, 0.7, 4)], 1)
-    assert steps.tolist() == [2, 5]
-    assert values.tolist() == [0.5, 0.7]
-    assert len(runs.series([(1, None, 0)], 3)[0]) == 0
-    assert runs.series([(1, 0.2, 1), (2, 0.4, 1)], 9)[1].tolist() == pytest.approx([0.3])
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 50, 99, 100])
+def test_running_sums_are_those_of_every_window(count):
+    values = np.random.default_rng(0).normal(size=100)
+    wanted = np.convolve(values, np.ones(count), "valid")
+    np.testing.assert_allclose(runs.running_sum(values, count), wanted, rtol=0, atol=1e-12)
+
+
+def test_a_huge_value_leaves_later_sums_alone():
+    values = np.ones(100)
+    values[10] = 1e38
+    assert runs.running_sum(values, 10)[11:].tolist() == [10.0] * 80
+
+
+def test_running_sums_take_linear_time():
+    """By products of window and length this would take minutes."""
+    begun = time.process_time()
+    runs.running_sum(np.ones(1_000_000), 20_000)
+    assert time.process_time() - begun < 5
 
 
 def test_several_curves_merge_where_all_are_known():
@@ -73,10 +88,10 @@ def test_refusals_say_what_to_do(tmp_path):
     with pytest.raises(ValueError, match=r"has no metrics\.jsonl"):
         runs.read(tmp_path)
     (tmp_path / "metrics.jsonl").write_text("")
-    with pytest.raises(ValueError, match="wait for the run's first"):
+    with pytest.raises(ValueError, match="wait for the first one"):
         runs.read(tmp_path)
     (tmp_path / "metrics.jsonl").write_text('{"update": 1}\n')
-    with pytest.raises(ValueError, match="its last row has no steps"):
+    with pytest.raises(ValueError, match="line 1 has no steps, delete it"):
         runs.read(tmp_path)
 
 

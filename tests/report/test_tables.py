@@ -1,8 +1,13 @@
 import io
+import json
+import math
 
+import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from hcam import report
+from hcam.runs.text import printable
 from tests.report.folders import make
 
 
@@ -67,3 +72,63 @@ def test_six_levels_fit_a_terminal(tmp_path):
     folder = make(tmp_path / "hcam-chunk16-0", levels=[f"{n}_delay{d}" for d in (16, 48) for n in (2, 4, 8)])
     lines = text_of(report.compare_tables([folder])[0], width=80).splitlines()
     assert any(all(f"{n}_delay{d}" in line for d in (16, 48) for n in (2, 4, 8)) for line in lines)
+
+
+NAMES = [
+    "[/x]",
+    "run[bold]",
+    "[link=http://x]a",
+    "x$\\foo$",
+    "a_b^c\\",
+    "\x1b[31mred",
+    "a\nb",
+    "日本 😀",
+    "\udcff",
+    "x" * 200,
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_shown_as_they_are(tmp_path, name):
+    folders = [make(tmp_path / name, name, levels=(name, "b"), evaluated=True), make(tmp_path / "other")]
+    for table in (report.final_table(folders[0]), *report.compare_tables(folders)):
+        text = text_of(table, width=1000)
+        assert printable(name) in text
+        assert "\x1b" not in text
+        assert not {"\r", "\udcff"} & set(text)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 7, 10, 20, 30, 50])
+def test_something_is_shown_at_any_width(tmp_path, width):
+    folders = [make(tmp_path / "a run of some length", evaluated=True), make(tmp_path / "日本", "lstm")]
+    for table in (report.final_table(folders[0]), *report.compare_tables(folders)):
+        text = text_of(table, width)
+        assert text.strip()
+        assert max(cell_len(line) for line in text.splitlines()) <= max(width, 2)  # a wide character has two columns
+
+
+def test_a_thousand_levels_are_shown(tmp_path):
+    folder = make(tmp_path / "run", count=2, levels=tuple(f"level {n}" for n in range(1000)), evaluated=True)
+    for table in (report.final_table(folder), *report.compare_tables([folder])):
+        assert text_of(table, 80)
+
+
+ODD = ["x", None, [1], {"a": 1}, True, -1, 10**400, math.nan, math.inf, 1e300]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_numbers_of_an_evaluation_are_shown_or_left_out(tmp_path, odd):
+    folder = make(tmp_path / "run")
+    for name in ("episodes", "success", "low", "high"):
+        score = {"episodes": 500, "success": 0.95, "low": 0.93, "high": 0.97} | {name: odd}
+        (folder / "eval.json").write_text(json.dumps({"greedy": {"2_delay16": score}, "sampled": {"x": score}}))
+        for table in (report.final_table(folder), *report.compare_tables([folder])):
+            assert text_of(table)
+
+
+@pytest.mark.parametrize("odd", [one for one in ODD if not isinstance(one, list | dict)])
+def test_odd_numbers_of_training_are_shown_or_left_out(tmp_path, odd):
+    part = {"episodes": odd, "success": odd}
+    folder = make(tmp_path / "run", seconds=odd, success=odd, **{"return": odd}, losses={"x": odd}, levels={"a": part})
+    for table in (report.final_table(folder), *report.compare_tables([folder])):
+        assert text_of(table)

@@ -4,9 +4,9 @@ import errno
 import json
 import os
 import random
+import re
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hcam import agent, envs
-from hcam.runs import checkpoint
 from hcam.agent import AgentConfig, MemoryConfig
 from hcam.agent.encoder import EncoderConfig
 from hcam.agent.heads import HeadsConfig
@@ -27,6 +26,7 @@ from hcam.learning.learner import Learner, LearnerConfig
 from hcam.learning.loss import LossConfig
 from hcam.learning.optimiser import OptimiserConfig
 from hcam.learning.optimiser import make as make_optimiser
+from hcam.runs import checkpoint, files
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "uint32", "float16", "bfloat16", "float32", "complex64")
 
@@ -143,29 +143,33 @@ def test_arrays_are_named_by_their_path(tmp_path: Path):
         assert set(file.keys()) == {"params/left/w", "params/right/0", "params/right/1"}
 
 
-def test_what_is_said_about_it_comes_back(tmp_path: Path):
-    about = {"steps": 10**12, "config": {"rate": 0.1, "levels": ["a", "b"], "none": None}, "counts": {"10": 1, "2": 2}}
-    checkpoint.save(tmp_path, tree(1), 1, {**about, "counts": {10: 1, 2: 2, "10": 1}})
-    assert restored(tmp_path)[1] == about
+def test_metadata_comes_back(tmp_path: Path):
+    metadata = {
+        "steps": 10**12,
+        "config": {"rate": 0.1, "levels": ["a", "b"], "none": None},
+        "counts": {"10": 1, "2": 2},
+    }
+    checkpoint.save(tmp_path, tree(1), 1, {**metadata, "counts": {10: 1, 2: 2, "10": 1}})
+    assert restored(tmp_path)[1] == metadata
     record = json.loads((tmp_path / "000000000001.json").read_text())
     assert record["format"] == checkpoint.FORMAT
     assert record["bytes"] == (tmp_path / "000000000001.safetensors").stat().st_size
 
 
 @pytest.mark.parametrize(
-    ("saved", "about", "sentence"),
+    ("saved", "metadata", "sentence"),
     [
-        ({"a": {"b": np.ones(1, np.float32)}, "a/b": np.ones(1, np.float32)}, {}, "no second one, can be called a/b"),
+        ({"a": {"b": np.ones(1, np.float32)}, "a/b": np.ones(1, np.float32)}, {}, "two arrays are called a/b"),
         ({"a": 1.0}, {}, "a must be an array, but is 1.0"),
-        ({"a": np.ones(1)}, {}, "a has dtype float64, which would not come back the same"),
+        ({"a": np.ones(1)}, {}, "a has dtype float64, which cannot be saved without loss"),
         ({"a": jnp.ones(1, jnp.int4)}, {}, "a has dtype int4"),
         ({}, {"score": float("nan")}, "not plain JSON"),
         ({}, {"path": Path()}, "not plain JSON"),
     ],
 )
-def test_what_would_not_come_back_is_refused(tmp_path: Path, saved: Any, about: dict[str, Any], sentence: str):
+def test_what_would_not_come_back_is_refused(tmp_path: Path, saved: Any, metadata: dict[str, Any], sentence: str):
     with pytest.raises((TypeError, ValueError), match=sentence):
-        checkpoint.save(tmp_path, saved, 1, about)
+        checkpoint.save(tmp_path, saved, 1, metadata)
     assert names_in(tmp_path) == []
 
 
@@ -196,7 +200,7 @@ def test_numbers_longer_than_names_are_still_in_order(tmp_path: Path):
 def test_nothing_is_deleted_before_the_new_one_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     checkpoint.save(tmp_path, tree(1), 1, {}, keep=1)
     seen: list[list[str]] = []
-    write_file = checkpoint.write_file
+    write_file = files.write_file
 
     def watch(path: Path, data: bytes) -> None:
         write_file(path, data)
@@ -213,9 +217,9 @@ def test_best_stands_by_itself(tmp_path: Path):
     checkpoint.save_best(tmp_path, tree(1), {"score": 1})
     for number in (5, 6, 7):
         checkpoint.save(tmp_path, tree(number), number, {}, keep=1)
-    found, about = restored(tmp_path, name="best")
+    found, metadata = restored(tmp_path, name="best")
     assert_same(found, tree(1))
-    assert about == {"score": 1}
+    assert metadata == {"score": 1}
     assert_same(restored(tmp_path)[0], tree(7))
     checkpoint.save_best(tmp_path, tree(9), {"score": 2})
     assert_same(restored(tmp_path, name="best")[0], tree(9))
@@ -223,18 +227,18 @@ def test_best_stands_by_itself(tmp_path: Path):
 
 def test_best_can_be_read_while_it_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     checkpoint.save_best(tmp_path, tree(1), {"score": 1})
-    read = checkpoint._bytes_of
+    read = checkpoint._read_bytes
 
-    def replaced_after(path: Path) -> bytes:
-        content = read(path)
+    def replaced_after(path: Path, *limit: int) -> bytes:
+        content = read(path, *limit)
         monkeypatch.undo()
         checkpoint.save_best(tmp_path, tree(2), {"score": 2})
         return content
 
-    monkeypatch.setattr(checkpoint, "_bytes_of", replaced_after)
-    found, about = restored(tmp_path, name="best")
+    monkeypatch.setattr(checkpoint, "_read_bytes", replaced_after)
+    found, metadata = restored(tmp_path, name="best")
     assert_same(found, tree(2))
-    assert about == {"score": 2}
+    assert metadata == {"score": 2}
 
 
 @pytest.mark.parametrize("keep", [0, -1, True])
@@ -246,9 +250,9 @@ def test_keeping_none_is_refused(tmp_path: Path, keep: int):
 def test_only_a_part_is_read(tmp_path: Path):
     saved = {**tree(3), "params2": jnp.zeros(2)}
     checkpoint.save(tmp_path, saved, 1, {"steps": 5})
-    found, about = restored(tmp_path, saved["params"], prefix="params")
+    found, metadata = restored(tmp_path, saved["params"], prefix="params")
     assert_same(found, saved["params"])
-    assert about == {"steps": 5}
+    assert metadata == {"steps": 5}
     assert_same(restored(tmp_path, saved["rest"][0], prefix="rest/0")[0], saved["rest"][0])
 
 
@@ -303,11 +307,11 @@ DAMAGE = [
     (truncate, "safetensors", r"000000000002.safetensors has \d+ bytes instead of \d+"),
     (empty, "safetensors", r"000000000002.safetensors has 0 bytes instead of \d+"),
     (flip, "safetensors", "000000000002.safetensors does not hold the bytes that were saved"),
-    (Path.unlink, "safetensors", r"there is no 000000000002.safetensors \(its arrays are gone\)"),
+    (Path.unlink, "safetensors", r"000000000002.safetensors is missing \(its arrays are gone\)"),
     (truncate, "json", "000000000002.safetensors has a .json that is damaged"),
     (empty, "json", "000000000002.safetensors has a .json that is empty"),
     (flip, "json", "000000000002.safetensors has a .json that is damaged"),
-    (Path.unlink, "json", r"there is no 000000000002.json \(its save was interrupted\)"),
+    (Path.unlink, "json", r"000000000002.json is missing \(its save was interrupted\)"),
 ]
 
 
@@ -316,10 +320,12 @@ def test_a_damaged_one_is_skipped_and_named(tmp_path: Path, damage: Any, end: st
     for number in (1, 2):
         checkpoint.save(tmp_path, tree(number), number, {"number": number})
     damage(tmp_path / f"000000000002.{end}")
-    with pytest.warns(UserWarning, match=f"{sentence}.*: 000000000001.safetensors is used instead"):
-        found, about = restored(tmp_path)
+    said: list[str] = []
+    found, metadata = restored(tmp_path, on_skip=said.append)
+    assert len(said) == 1
+    assert re.search(f"^in .*{sentence}.*: 000000000001.safetensors is used instead\\.$", said[0])
     assert_same(found, tree(1))
-    assert about == {"number": 1}
+    assert metadata == {"number": 1}
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -328,13 +334,12 @@ def test_no_flipped_bit_goes_unnoticed(tmp_path: Path, end: str, bit: int):
     for number in (1, 2):
         checkpoint.save(tmp_path, tree(number), number, {"number": number})
     flip(tmp_path / f"000000000002.{end}", bit)
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        found, about = restored(tmp_path)
+    seen: list[str] = []
+    found, metadata = restored(tmp_path, on_skip=seen.append)
     # White space and the case of a \u escape mean nothing in JSON: then the content is the same and nothing is said.
-    assert (about["number"], len(seen)) in {(1, 1), (2, 0)}
-    assert_same(found, tree(about["number"]))
-    assert about["number"] == 1 or end == "json"
+    assert (metadata["number"], len(seen)) in {(1, 1), (2, 0)}
+    assert_same(found, tree(metadata["number"]))
+    assert metadata["number"] == 1 or end == "json"
 
 
 def test_when_all_are_damaged_it_says_so(tmp_path: Path):
@@ -342,14 +347,15 @@ def test_when_all_are_damaged_it_says_so(tmp_path: Path):
         checkpoint.save(tmp_path, tree(number), number, {})
     truncate(tmp_path / "000000000001.safetensors")
     empty(tmp_path / "000000000002.json")
-    with pytest.raises(ValueError, match=r"no checkpoint in .* is whole, 0+2.safetensors has .*; 0+1.safetensors has"):
+    with pytest.raises(ValueError, match=r"no checkpoint in .* is intact, 0+2.safetensors has .*; 0+1.safetensors has"):
         checkpoint.restore(tmp_path, like(tree(0)))
 
 
 def test_a_first_save_that_was_interrupted_is_no_checkpoint(tmp_path: Path):
     (tmp_path / "000000000001.safetensors").write_bytes(b"half")
-    with pytest.warns(UserWarning, match="its save was interrupted.*: there is no other checkpoint"):
-        assert checkpoint.restore(tmp_path, like(tree(0))) is None
+    said: list[str] = []
+    assert checkpoint.restore(tmp_path, like(tree(0)), on_skip=said.append) is None
+    assert re.search("its save was interrupted.*: there is no other checkpoint", said[0])
     checkpoint.save(tmp_path, tree(5), 5, {})
     assert names_in(tmp_path) == ["000000000005.json", "000000000005.safetensors"]
 
@@ -363,11 +369,173 @@ def test_a_damaged_best_is_an_error(tmp_path: Path):
 
 
 def test_a_newer_format_is_not_guessed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checkpoint, "FORMAT", 2)
+    monkeypatch.setattr(checkpoint, "FORMAT", checkpoint.FORMAT + 1)
     checkpoint.save(tmp_path, tree(1), 1, {})
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="format 2, newer than this hcam: update"):
+    with pytest.raises(ValueError, match="format 3, newer than this hcam: update"):
         checkpoint.restore(tmp_path, like(tree(0)))
+
+
+def reseal(path: Path, **changed: Any) -> None:
+    """Changes the record of a checkpoint, or drops what is to be None, and makes its own checksum fit again."""
+    record = {**json.loads(path.with_suffix(".json").read_text()), **changed}
+    kept = {name: value for name, value in record.items() if value is not None}
+    path.with_suffix(".json").write_bytes(files.as_json(checkpoint._sealed(kept)))
+
+
+def refill(path: Path, data: bytes, **changed: Any) -> None:
+    """Replaces the arrays of a checkpoint by any bytes, and makes the checksums fit."""
+    path.write_bytes(data)
+    reseal(path, bytes=len(data), sha256=checkpoint._sha256(data), **changed)
+
+
+def safetensor(dtype: str, shape: list[int], count: int) -> bytes:
+    header = json.dumps({"x": {"dtype": dtype, "shape": shape, "data_offsets": [0, count]}}).encode()
+    return len(header).to_bytes(8, "little") + header + b"\0" * count
+
+
+WRONG_RECORDS = [
+    {name: value}
+    for name in ("format", "sha256", "bytes", "keys", "metadata")
+    for value in (None, [], "x", 1.5, True, {"a": 1} if name != "metadata" else [1])
+] + [{"format": 0}, {"format": -1}, {"bytes": -1}, {"bytes": 10**400}, {"keys": {"rest/0": 3}}]
+
+
+@pytest.mark.parametrize("changed", WRONG_RECORDS)
+def test_a_record_that_lacks_a_field_is_damaged_though_its_checksum_fits(tmp_path: Path, changed: dict[str, Any]):
+    for number in (1, 2):
+        checkpoint.save(tmp_path, tree(number), number, {"number": number})
+    reseal(tmp_path / "000000000002.safetensors", **changed)
+    said: list[str] = []
+    assert_same(restored(tmp_path, on_skip=said.append)[0], tree(1))
+    assert "000000000001.safetensors is used instead." in said[0]
+    assert "\n" not in said[0]
+
+
+@pytest.mark.parametrize("metadata", [{}, {"steps": "7"}, {"steps": None}, {"steps": True}, {"steps": 10**400}])
+def test_a_checkpoint_without_a_number_that_the_caller_needs_is_damaged(tmp_path: Path, metadata: dict[str, Any]):
+    checkpoint.save(tmp_path, tree(1), 1, {"steps": 5})
+    checkpoint.save(tmp_path, tree(2), 2, metadata)
+    said: list[str] = []
+    assert_same(restored(tmp_path, numbers=("steps",), on_skip=said.append)[0], tree(1))
+    assert "has a .json whose metadata has no number steps" in said[0]
+    assert_same(restored(tmp_path, on_skip=said.append)[0], tree(2))  # nobody needs it
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0" * 7,
+        b"\xff" * 64,
+        (10**6).to_bytes(8, "little") + b"{}",
+        (2).to_bytes(8, "little") + b"{]",
+        safetensor("F32", [1], 8),
+        safetensor("F32", [3], 4),
+        safetensor("F8_E4M3", [4], 4),
+        safetensor("XYZ", [4], 4),
+        safetensor("F32", [2**62, 4], 4),
+        safetensor("F32", [-1], 4),
+    ],
+)
+def test_arrays_that_cannot_be_decoded_are_damaged_though_their_checksum_fits(tmp_path: Path, data: bytes):
+    checkpoint.save(tmp_path, tree(1), 1, {})
+    checkpoint.save(tmp_path, tree(2), 2, {})
+    refill(tmp_path / "000000000002.safetensors", data)
+    said: list[str] = []
+    assert_same(restored(tmp_path, on_skip=said.append)[0], tree(1))
+    assert re.search(
+        r"0002\.safetensors (cannot be decoded \(.*\)|holds an array of a kind .*): 0+1\.safetens", said[0]
+    )
+
+
+@pytest.mark.parametrize("keys", [{"key": "nonesuch"}, {"key": "rbg"}, {"w": "threefry2x32"}])
+def test_keys_of_an_unknown_or_a_wrong_generator_are_damaged(tmp_path: Path, keys: dict[str, str]):
+    saved = {"key": jax.random.key(1), "w": jnp.zeros(3)}
+    for number in (1, 2):
+        checkpoint.save(tmp_path, saved, number, {"number": number})
+    reseal(tmp_path / "000000000002.safetensors", keys=keys)
+    said: list[str] = []
+    assert restored(tmp_path, saved, on_skip=said.append)[1] == {"number": 1}
+    assert "cannot be decoded" in said[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("end", ["json", "safetensors"])
+def test_a_pipe_or_a_folder_is_not_a_checkpoint(tmp_path: Path, end: str):
+    for number in (1, 2, 3):
+        checkpoint.save(tmp_path, tree(number), number, {})
+    for number, make in ((2, os.mkfifo), (3, os.mkdir)):
+        (tmp_path / f"{number:012d}.{end}").unlink()
+        make(tmp_path / f"{number:012d}.{end}")
+    said: list[str] = []
+    assert_same(restored(tmp_path, on_skip=said.append)[0], tree(1))
+    assert f"000000000003.{end} is a folder, not a regular file: 0" in said[0]
+    assert f"000000000002.{end} is a named pipe, not a regular file: 0" in said[1]
+    for number in (4, 5, 6):
+        checkpoint.save(tmp_path, tree(number), number, {}, keep=1)
+    assert_same(restored(tmp_path)[0], tree(6))
+    whole = [path.stem for path in tmp_path.iterdir() if path.suffix == ".safetensors" and path.is_file()]
+    assert whole in (["000000000006"], ["000000000003", "000000000006"])  # a folder in the way stops no other deletion
+
+
+def test_a_checkpoint_may_be_a_link(tmp_path: Path):
+    path = checkpoint.save(tmp_path / "far", tree(1), 1, {})
+    (tmp_path / "near").mkdir()
+    for end in (".safetensors", ".json"):
+        (tmp_path / "near" / path.with_suffix(end).name).symlink_to(path.with_suffix(end))
+    assert_same(restored(tmp_path / "near")[0], tree(1))
+
+
+def test_arrays_are_not_read_beyond_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = checkpoint.save(tmp_path, tree(1), 1, {})
+    os.truncate(path, 2**40)  # a hole, which takes no space
+    with pytest.raises(ValueError, match=r"0001\.safetensors has 1,099,511,627,776 bytes, more than the [\d,]+ that"):
+        checkpoint.restore(tmp_path, like(tree(0)))
+    reseal(path, bytes=2**40)  # and if its record says so too
+    read = files.read_file
+
+    def small_machine(path: Path, *limit: int) -> bytes:
+        if path.stat().st_size > 2**30:
+            raise MemoryError
+        return read(path, *limit)
+
+    monkeypatch.setattr(checkpoint, "read_file", small_machine)
+    with pytest.raises(ValueError, match=r"0001\.safetensors does not fit into memory"):
+        checkpoint.restore(tmp_path, like(tree(0)))
+
+
+def test_a_record_of_format_1_is_read(tmp_path: Path):
+    path = checkpoint.save(tmp_path, tree(1), 1, {"steps": 5})
+    reseal(path, format=1, about={"steps": 5}, metadata=None)
+    found, metadata = restored(tmp_path, numbers=("steps",))
+    assert_same(found, tree(1))
+    assert metadata == {"steps": 5}
+    checkpoint.save(tmp_path, tree(2), 1, {"steps": 6})  # in its place
+    assert restored(tmp_path)[1] == {"steps": 6}
+
+
+def test_metadata_that_could_not_be_read_again_is_not_saved(tmp_path: Path):
+    deep: Any = 1
+    for _ in range(62):
+        deep = [deep]
+    with pytest.raises(ValueError, match="inside one another"):
+        checkpoint.save(tmp_path, tree(1), 1, {"deep": deep})
+    checkpoint.save(tmp_path, tree(1), 1, {"deep": deep[0][0][0]})
+    assert restored(tmp_path)[1] == {"deep": deep[0][0][0]}
+
+
+def test_who_does_not_listen_is_told_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tmp_path / "a\x1b[31m\nb"
+    for number in (1, 2):
+        checkpoint.save(folder, tree(number), number, {})
+    truncate(folder / "000000000002.safetensors")
+    restored(folder)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert r"a\x1b[31m\nb" in said.err
+    assert "\x1b" not in said.err
 
 
 # Disks
@@ -402,7 +570,8 @@ def test_a_full_disk_harms_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """With `again` the save goes to a number that is there already, and takes one more write."""
     checkpoint.save(tmp_path, tree(1), 1, {"number": 1}, keep=1)
     state = {"left": writes}
-    monkeypatch.setattr(checkpoint, "open", lambda path, mode: Full(path.open(mode), state), raising=False)
+    create = files.create
+    monkeypatch.setattr(files, "create", lambda path: Full(create(path), state))
     number = 1 if again else 2
     if writes == 2 and not again:
         checkpoint.save(tmp_path, tree(2), number, {}, keep=1)
@@ -413,11 +582,9 @@ def test_a_full_disk_harms_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert caught.value.errno == errno.ENOSPC
     assert not str(caught.value).startswith("[Errno")
     assert not list(tmp_path.glob(".*"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # new arrays without their .json are worth a warning
-        found, about = restored(tmp_path)
-    assert_same(found, tree(about["number"]))
-    assert about["number"] == 1 or (again and writes == 2)
+    found, metadata = restored(tmp_path)
+    assert_same(found, tree(metadata["number"]))
+    assert metadata["number"] == 1 or (again and writes == 2)
     checkpoint.save(tmp_path, tree(3), 3, {}, keep=1)
     assert names_in(tmp_path) == ["000000000003.json", "000000000003.safetensors"]
 
@@ -507,24 +674,15 @@ def killer(tmp_path: Path) -> Iterator[Any]:
         server.stdin.close()
 
 
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    """A killed save may leave arrays without a .json, which is worth a warning."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*its save was interrupted")
-        yield
-
-
 def consistent(folder: Path, name: str | None = None) -> int:
     """The number that every array of the checkpoint tells."""
     array = jax.ShapeDtypeStruct((60, 500), jnp.float32)
-    found, about = restored(folder, dict.fromkeys("abc", array), name=name)
+    found, metadata = restored(folder, dict.fromkeys("abc", array), name=name)
     for leaf in found.values():
-        np.testing.assert_array_equal(leaf, about["number"])
-    return int(about["number"])
+        np.testing.assert_array_equal(leaf, metadata["number"])
+    return int(metadata["number"])
 
 
-@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("kind", ["number", "same number", "best"])
 def test_killed_at_each_step_of_a_save(tmp_path: Path, killer: Any, kind: str):
     name = "best" if kind == "best" else None
@@ -545,7 +703,6 @@ def test_killed_at_each_step_of_a_save(tmp_path: Path, killer: Any, kind: str):
     assert names_in(tmp_path) == [f"{name or f'{now:012d}'}.{end}" for end in ("json", "safetensors")]
 
 
-@pytest.mark.usefixtures("quiet")
 def test_killed_at_random_moments(tmp_path: Path, killer: Any):
     draw = random.Random(0)
     assert killer("number", 1, -1) == 0
@@ -588,8 +745,8 @@ def test_a_run_goes_on_with_the_same_bits(tmp_path: Path):
         states.append(state)
     checkpoint.save(tmp_path, states[2], 2, {"updates": 2})
     assert not any(leaf.weak_type for leaf in jax.tree.leaves(fresh))  # a file does not know weak types
-    resumed, about = restored(tmp_path, fresh)
-    assert about == {"updates": 2}
+    resumed, metadata = restored(tmp_path, fresh)
+    assert metadata == {"updates": 2}
     assert_same(resumed, states[2])
     for _ in range(2):
         resumed, _ = update(resumed)

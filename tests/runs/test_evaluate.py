@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from hcam import envs
-from hcam.runs import evaluate as ev
 from hcam.agent import Inputs, Output
 from hcam.envs.environment import Environment
 from hcam.envs.spaces import Box, Discrete
+from hcam.runs import evaluate as ev
 
 
 class Scripted:

@@ -17,7 +17,7 @@ import pytest
 
 import hcam
 from hcam.runs import folder
-from hcam.runs.folder import RunFolder, fresh_name, read_config, read_metrics, write_eval
+from hcam.runs.folder import RunFolder, fresh_name, read_config, read_made_by, read_metrics, write_eval
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = {"task": "ballet", "rate": 1e-4, "levels": ["2_delay16", "4_delay16"], "window": None}
@@ -105,11 +105,70 @@ def test_opening_what_is_no_run_folder(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "{}", '{"config": 3}', "\0\0"])
-def test_a_damaged_config_is_named(tmp_path: Path, text: str):
-    (tmp_path / "config.json").write_text(text)
+DAMAGED = [b"", b"{", b"[1]", b"{}", b'"x"', b"7", b"null", b'{"config": 3}', b'{"config": [1]}', b'{"made_by": {}}']
+DAMAGED += [b"\0\0", b"\xff\xfe", b'{"config": {}, "made_by": "x"}', b'{"config": {}, "made_by": [1]}', b"1" * 5000]
+DAMAGED += [b'{"config": {"a": NaN}}', b'{"config": {}, "made_by": {"a": Infinity}}']
+DAMAGED += [b'{"config": ' + b'{"a": ' * 1000 + b"1" + b"}" * 1001, b"[" * 100_000]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_config_is_named(tmp_path: Path, text: bytes):
+    (tmp_path / "config.json").write_bytes(text)
     with pytest.raises(ValueError, match=r"config\.json is damaged"):
         RunFolder.open(tmp_path)
+
+
+def test_a_config_may_lack_who_made_it(tmp_path: Path):
+    (tmp_path / "config.json").write_text('{"config": {"a": 1}}')
+    assert read_made_by(tmp_path) == {}
+    with RunFolder.open(tmp_path) as run:
+        run.amend({"a": 2})
+    assert json.loads((tmp_path / "config.json").read_text()) == {"config": {"a": 2}, "made_by": {}}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", ".lock"])
+@pytest.mark.parametrize("kind", ["mkfifo", "mkdir"])
+def test_what_is_no_file_is_not_opened(run: RunFolder, name: str, kind: str):
+    run.begin()
+    run.close()
+    (run.path / name).unlink(missing_ok=True)
+    getattr(os, kind)(run.path / name)
+    with pytest.raises(OSError, match=rf"{re.escape(name)} is (a named pipe|a folder), not a regular file: remove it"):
+        RunFolder.open(run.path)
+    (run.path / name).rmdir() if kind == "mkdir" else (run.path / name).unlink()
+    if name != "config.json":
+        RunFolder.open(run.path).close()  # the refusal has let go of the folder
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no links here")
+def test_what_a_lock_links_to_is_not_overwritten(run: RunFolder, tmp_path: Path):
+    run.close()
+    (tmp_path / "mine").write_text("mine")
+    for target in ("mine", "nowhere"):
+        (run.path / ".lock").unlink()
+        (run.path / ".lock").symlink_to(tmp_path / target)
+        with pytest.raises(OSError, match=r"\.lock is a symbolic link, not a regular file: remove it"):
+            RunFolder.open(run.path)
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no links here")
+def test_nothing_that_is_written_goes_through_a_link(run: RunFolder, tmp_path: Path):
+    """A folder that somebody else has made may hold a link under any of our names."""
+    (run.path / "checkpoints").mkdir()
+    for name in ("checkpoints/.begun", "eval.json"):
+        (run.path / name).symlink_to(tmp_path / "nowhere")
+    (tmp_path / "config").write_bytes((run.path / "config.json").read_bytes())
+    (run.path / "config.json").unlink()
+    (run.path / "config.json").symlink_to(tmp_path / "config")
+    run.begin()
+    write_eval(run.path, {})
+    run.amend({"more": 1})
+    assert not (tmp_path / "nowhere").exists()
+    assert json.loads((tmp_path / "config").read_text())["config"] == CONFIG
+    assert not any(path.is_symlink() for path in run.path.rglob("*"))
 
 
 def test_a_folder_can_be_opened_again(run: RunFolder):
@@ -197,9 +256,10 @@ def test_leaving_lets_go_also_after_an_error(tmp_path: Path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks here")
 def test_a_holder_that_is_not_known_is_not_named(run: RunFolder):
-    (run.path / ".lock").write_text("")
-    with pytest.raises(BlockingIOError, match="another process is training in"):
-        RunFolder.open(run.path)
+    for text in ("", "\x1b[31m", "7 or 8"):
+        (run.path / ".lock").write_text(text)
+        with pytest.raises(BlockingIOError, match=r"^another process is training in"):
+            RunFolder.open(run.path)
 
 
 def test_without_locks_it_works_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,9 +1,8 @@
 """TensorBoard and Weights & Biases: the same rows, under names with slashes."""
 
-import json
 import math
+import os
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +20,21 @@ def test_scalars_are_named_with_slashes():
     assert "success/a" not in found
     assert dict(scalars(row()))["success/4_delay16"] == 0.25
     assert math.isnan(dict(scalars({"losses": {"policy": math.nan}}))["loss/policy"])
+
+
+def test_what_is_no_number_is_left_out():
+    odd = {
+        "levels": [1],
+        "seeds": {"a": 1},
+        "losses": "x",
+        "steps": 10**400,
+        "health": {"a": 10**400, "b": None, "c": 1},
+    }
+    assert dict(scalars(odd)) == {"seeds/a": 1.0, "health/c": 1.0}
+    assert dict(scalars({"levels": {"a": 3, "b": {"success": 1}}, "seeds": [None, 1, {"x": 2}]})) == {
+        "success/b": 1.0,
+        "seed_2/x": 2.0,
+    }
 
 
 @pytest.mark.parametrize(("module", "extra"), [("tensorboardX", "tensorboard"), ("wandb", "wandb")])
@@ -79,6 +93,35 @@ def test_wandb_goes_on_in_the_same_run(tmp_path, monkeypatch):
     assert logged[0][0]["success/2_delay2_of4"] == 0.61
     assert logged[0][1] == 7
     assert logged[-1] == "finished"
+
+
+def test_an_id_of_wandb_is_an_id_and_no_link(tmp_path, monkeypatch):
+    begun: list[Any] = []
+
+    def init(**options):
+        begun.append(options["id"])
+        return SimpleNamespace(id="new")
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    for text in (b"", b"a/../b", b"x" * 200, b"\xff", b"a\nb"):
+        (tmp_path / "wandb.id").write_bytes(text)
+        loggers(tmp_path, False, True, {})
+        assert (tmp_path / "wandb.id").read_text() == "new"
+    assert begun == [None] * 5
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "wandb.id").unlink()
+    (tmp_path / "wandb.id").symlink_to("mine")
+    loggers(tmp_path, False, True, {})
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert begun[-1] == "mine"  # reading through a link is allowed
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_an_id_that_is_a_pipe_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=None))
+    os.mkfifo(tmp_path / "wandb.id")
+    with pytest.raises(OSError, match=r"wandb\.id is a named pipe"):
+        loggers(tmp_path, False, True, {})
 
 
 def test_tensorboard_for_real(tmp_path):

@@ -1,6 +1,8 @@
 """Trained agents: what is exported comes back, acts as it did, and what is damaged is not taken."""
 
 import json
+import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -17,13 +19,13 @@ import pytest
 from safetensors import safe_open
 
 import hcam
-from hcam.runs import checkpoint, pretrained
-from hcam.agent import encoder
-from hcam.agent import Agent, AgentConfig, Inputs
+from hcam import agent
+from hcam.agent import Agent, AgentConfig, Inputs, encoder
 from hcam.config import Config, RunConfig, to_json
 from hcam.envs.environment import Environment
-from hcam.runs.folder import CONFIG, RunFolder, write_eval
 from hcam.presets import preset
+from hcam.runs import checkpoint, pretrained
+from hcam.runs.folder import RunFolder, write_eval
 from hcam.train import make_learner
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +98,7 @@ def test_a_run_is_read_with_its_own_settings(run: Path, best: bool, more: float,
     found = pretrained.load(run, best=best)
     assert found.config == small()
     assert found.env == small().task.make()
-    assert found.about["steps"] == steps
+    assert found.metadata["steps"] == steps
     params_s = {name: part for name, part in draw(small()).items() if name != "decoders"}
     assert_equal(found.params_s, jax.tree.map(lambda leaf: leaf + np.float32(more), params_s))
     for seed in range(2):
@@ -129,7 +131,7 @@ def test_what_is_exported_comes_back_rounded(run: Path, tmp_path: Path, best: bo
     found = pretrained.load(pretrained.export(run, tmp_path / "out", best=best, seed=seed))
     before = pretrained.load(run, best=best)
     assert_equal(found.params, rounded(before.of_seed(seed)))
-    assert found.about == before.about | {"seed": seed}
+    assert found.metadata == before.metadata | {"seed": seed}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -170,7 +172,124 @@ def test_the_machine_it_is_on_decides_how_it_computes(tmp_path: Path):
     assert {str(leaf.dtype) for leaf in jax.tree.leaves(found.params_s)} == {"float32"}
 
 
+@pytest.mark.parametrize("source", ["exported", "pretrained:quickstart"])
+def test_what_is_exported_already_is_copied_whole(source: str, exported: Path, tmp_path: Path):
+    (exported / "eval-8.json").write_text("{}")
+    (exported / ".DS_Store").touch()
+    whole = exported if source == "exported" else pretrained.find(source)
+    out = pretrained.export(exported if source == "exported" else Path(source), tmp_path / "copy")
+    wanted = {path.name: path.read_bytes() for path in whole.iterdir() if not path.name.startswith(".")}
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == wanted
+    assert {"config.json", "agent.json", "agent.safetensors"} <= set(wanted)
+    assert_equal(pretrained.load(out).params, pretrained.load(whole).params)
+    assert not list(tmp_path.glob(".*"))
+
+
 # Refusals
+
+
+def test_a_copy_is_checked_as_well(exported: Path, tmp_path: Path):
+    for words, sentence in (({"best": True}, "leave out best"), ({"seed": 1}, "there is no seed 1")):
+        with pytest.raises(ValueError, match=sentence):
+            pretrained.export(exported, tmp_path / "copy", **words)
+    path = exported / "agent.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="is intact"):
+        pretrained.export(exported, tmp_path / "copy")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no links here")
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "eval.json"])
+@pytest.mark.parametrize("kind", ["link", "dangling", "pipe", "folder"])
+def test_only_regular_files_are_given_away(run: Path, tmp_path: Path, name: str, kind: str):
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    (tmp_path / "secret").write_bytes((copy / name).read_bytes() if (copy / name).exists() else b"secret")
+    (copy / name).unlink(missing_ok=True)
+    if kind in ("link", "dangling"):
+        (copy / name).symlink_to(tmp_path / ("secret" if kind == "link" else "nowhere"))
+    else:
+        (os.mkfifo if kind == "pipe" else os.mkdir)(copy / name)
+    with pytest.raises(OSError, match=r"is no run folder|is a (symbolic link|named pipe|folder), not a regular file"):
+        pretrained.export(copy, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "secret"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no links here")
+@pytest.mark.parametrize("name", ["agent.safetensors", "agent.json", "notes"])
+def test_only_regular_files_of_an_exported_agent_are_given_away(exported: Path, tmp_path: Path, name: str):
+    (exported / "notes").touch()
+    (exported / name).rename(tmp_path / "secret")
+    (exported / name).symlink_to(tmp_path / "secret")
+    with pytest.raises(OSError, match=f"{name} is a symbolic link, not a regular file: remove it"):
+        pretrained.export(exported, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_guessed_folder_is_not_written_to(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(secrets, "token_hex", lambda count: "guessed")
+    (tmp_path / ".hcam-export.guessed.tmp").mkdir()
+    with pytest.raises(FileExistsError, match="cannot be written"):
+        pretrained.export(run, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"task": "ballet"}, r"config\.json is damaged: task must be an object, but is 'ballet'\.$"),
+        ({"agent": ["x"]}, r"config\.json is damaged: agent must be an object, but is a list\.$"),
+        ({"waltz": 1}, "has settings that this version of hcam lacks: waltz"),
+        (
+            {"task": {"task": "first_symbol", "tile": None, "levels": []}},
+            r"was made with another architecture or other sizes: .*\.$",
+        ),
+        ({"task": {"task": "waltz", "tile": None}}, "no task 'waltz'"),
+        ({"run": {"seeds": 3}}, "was made with another architecture or other sizes"),
+        ({"agent": {"heads": {"hidden": 2**62}}}, "was made with another architecture or other sizes"),
+    ],
+)
+def test_another_task_or_version_is_one_sentence(run: Path, tmp_path: Path, change: dict[str, Any], sentence: str):
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    saved = json.loads((copy / "config.json").read_text())
+    for name, value in change.items():
+        merges = isinstance(value, dict) and isinstance(saved["config"].get(name), dict)
+        saved["config"][name] = saved["config"][name] | value if merges else value
+    (copy / "config.json").write_text(json.dumps(saved))
+    with pytest.raises(ValueError, match=sentence):
+        pretrained.load(copy)
+
+
+@pytest.mark.parametrize("error", [TypeError, AttributeError, KeyError, OverflowError, MemoryError, RecursionError])
+def test_settings_that_no_agent_can_be_made_of_are_one_sentence(
+    run: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+):
+    def fail(*args: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(agent, "make", fail)
+    sentence = r"config\.json does not describe an agent that this version of hcam can make\.$"
+    with pytest.raises(ValueError, match=sentence):
+        pretrained.load(run)
+
+
+def test_an_older_checkpoint_is_used_and_that_is_said(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+):
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    path = checkpoint.save(copy / "checkpoints", {"params": draw(small())}, 8, {"best": 0.5})
+    assert pretrained.load(copy).metadata["steps"] == 224
+    said = capsys.readouterr().err
+    assert said == f"in {path.parent}, {path.name} has a .json whose metadata has no number steps: " + (
+        "000000000007.safetensors is used instead.\n"
+    )
+    assert not recwarn.list
+    heard: list[str] = []
+    env = small().task.make()
+    found = pretrained.load(copy, env=env, on_skip=heard.append)
+    assert (found.env, found.folder) == (env, copy)
+    assert found.env is env
+    assert [sentence + "\n" for sentence in heard] == [said]
+    assert capsys.readouterr().err == ""
 
 
 def test_nothing_is_overwritten(run: Path, exported: Path, tmp_path: Path):
@@ -188,8 +307,6 @@ def test_a_seed_that_is_not_there_is_refused(run: Path, tmp_path: Path, seed: in
 
 
 def test_an_exported_agent_is_no_run(exported: Path, tmp_path: Path):
-    with pytest.raises(ValueError, match=r"is an exported agent already: copy the folder\.$"):
-        pretrained.export(exported, tmp_path / "again")
     with pytest.raises(ValueError, match=r"has no other checkpoint: leave out best\.$"):
         pretrained.load(exported, best=True)
 
@@ -198,8 +315,7 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(run: Path, tmp_path: Pat
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    write_file = checkpoint.write_file
-    monkeypatch.setattr(checkpoint, "write_file", lambda *args: (full if args[0].name == CONFIG else write_file)(*args))
+    monkeypatch.setattr(pretrained, "write_file", full)
     with pytest.raises(OSError, match=r"cannot be written \(No space left on device\): free some space\.$"):
         pretrained.export(run, tmp_path / "out")
     assert not list(tmp_path.iterdir())
@@ -220,13 +336,13 @@ def test_a_damaged_file_is_refused(exported: Path, damage: Any, sentence: str):
         pretrained.load(exported)
 
 
-def test_half_an_agent_is_refused(exported: Path):
+def test_half_an_agent_is_refused(exported: Path, capsys: pytest.CaptureFixture[str]):
     (exported / "agent.json").unlink()
-    with (
-        pytest.warns(UserWarning, match=r"there is no agent\.json"),
-        pytest.raises(ValueError, match="holds no whole agent: bring it back from a copy"),
-    ):
+    with pytest.raises(ValueError, match="does not hold a complete agent: restore it from a copy"):
         pretrained.load(exported)
+    said = capsys.readouterr().err
+    assert "agent.json is missing" in said
+    assert said.count("\n") == 1
 
 
 def test_other_sizes_are_refused(exported: Path):
@@ -253,7 +369,7 @@ def test_every_agent_of_the_package_loads(name: str):
     folder = pretrained.find(f"pretrained:{name}")
     assert folder == pretrained.find(name)
     found = hcam.load(f"pretrained:{name}")
-    assert found.about["steps"] > 0
+    assert found.metadata["steps"] > 0
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found.params))
     assert all(path.stat().st_size <= LARGEST for path in folder.iterdir())
 

@@ -1,13 +1,12 @@
 import io
 import math
-import sys
-from types import SimpleNamespace
-from typing import Any
+import re
 
 import pytest
 from rich.console import Console
 
-from hcam.runs.progress import Display, View, clock, line, number, percent, picture, sparkline
+from hcam.runs.progress import Display, View, clock, finite, line, number, percent, picture, sparkline
+from hcam.runs.text import printable
 
 
 class Terminal(io.StringIO):
@@ -36,6 +35,13 @@ ODD_ROWS = [
     row(rate=math.nan, success=math.nan, losses={"policy": math.nan, "image": None, "entropy": math.inf}),
     row(rate=0.0, levels={"a": {"episodes": 0, "success": None}, "b": None}, losses=None),
     row(levels={}, seeds=[{"success": 0.1}, {"success": None}, None]),
+    row(rate=10**400, seconds=10**400, success=10**400, steps=10**400, losses={"x": -(10**400)}, **{"return": 10**400}),
+    row(rate=1e-300, seconds=1e300, success="half", losses={"x": "y", "z": [1]}) | {"steps": "many"},
+    row(levels=[1, 2], losses=["policy"], seeds={"a": 1}, health="fine"),
+    row(levels="levels", losses=3, seeds="seeds", diagnostics=[{}]),
+    row(levels={"a": [1], "b": "x", "c": 3, "": {}}, seeds=[1, "x", [], {"success": 0.5}, {"success": 1}]),
+    row(levels={"all": {"success": 0.5}, "日本" * 20: {}, "\x1b[31m\n\u202e\udcff": {"success": 1.0}}),
+    row(levels={3: {"success": 0.5}}, losses={None: 1.0, "a": {"b": 1}}),
     row(steps=9_000_000, levels={"[/bold] a level with a very long name, and brackets [red]": {"success": 2.0}}),
 ]
 
@@ -55,6 +61,9 @@ def printed(display_of, encoding="utf-8"):
 def test_values_as_people_read_them():
     assert [percent(value) for value in (0.61, 1, None, math.nan)] == ["61.0 %", "100.0 %", "-", "-"]
     assert [number(value) for value in (-0.01, 0, 1e-5, 3e5, None)] == ["-0.010", "0.000", "1.0e-05", "3.0e+05", "-"]
+    assert [number(value) for value in (10**400, -(10**400), "x", [1])] == ["inf", "-inf", "-", "-"]
+    assert [finite(value) for value in (10**400, -(10**400), math.nan, "1", None, True)] == [None] * 5 + [1.0]
+    assert [clock(value) for value in (1e300, 10**400, "x", -5)] == ["?", "?", "?", "0:00"]
     assert number(math.nan) == "nan"  # a loss that is lost must be seen
     assert [clock(value) for value in (7, 440, 3723.4, None, math.inf)] == ["0:07", "7:20", "1:02:03", "?", "?"]
 
@@ -169,6 +178,47 @@ def test_no_row_and_no_width_breaks_the_display(odd, width):
         for seen in (view, view.seen(ODD_ROWS[odd])):
             terminal(width).print(picture(seen, None, width))
             assert line(seen)
+
+
+NAMES = ["[/x]", "run[bold]", "x$\\foo$", "\x1b]0;mine\x07\x1b[31m", "a\nb\rc", "\u202eabc", "\udcff", "x" * 5000, ""]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+def test_any_name_is_shown_and_none_acts_on_the_terminal(name, encoding):
+    def run(console):
+        with Display(100, name, console, now=lambda: 0.0) as display:
+            display.say(name)
+            display.update(row(levels={name: {"success": 1.0}}, losses={name: 1.0}))
+
+    text = printed(run, encoding)
+    assert printable(name).encode(encoding, "replace").decode(encoding) in text
+    assert not [c for c in text if not c.isprintable() and c != "\n"]
+    assert text.count("\n") == 3  # title, line, row
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_is_shown_live(name):
+    console = terminal()
+    with Display(100, name, console) as display:
+        display.update(row(levels={name: {"success": 1.0}}, losses={name: 1.0}))
+        display.say(name)
+        refresh(display)
+    text = console.file.getvalue()
+    assert "\x1b]0;" not in text
+    assert "\x07" not in text
+    assert printable(name)[:20] in text
+
+
+def test_all_groups_of_a_row_are_shown():
+    """Whatever they are called: the learner decides."""
+    groups = {"losses": {"policy": 0.5, "entropy": -2.0}, "diagnostics": {"ratio_deviation": 0.25, "entropy": 2.0}}
+    text = line(View("run", 10).seen({"steps": 1, **groups}))
+    assert "policy 0.500  losses entropy -2.000  ratio_deviation 0.250  diagnostics entropy 2.000" in text
+    console = terminal()
+    console.print(picture(View("run", 10).seen({"steps": 1, **groups}), None, 100))
+    for shown in ("ratio_deviation 0.250", "diagnostics entropy 2.000"):
+        assert shown in re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue())
 
 
 def refresh(display):

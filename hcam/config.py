@@ -131,7 +131,8 @@ def from_json(values: Any) -> Config:
 
 def _object(name: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise ValueError(f"config.json is damaged: {name} must be an object, but is {value!r:.60}.")
+        shown = "a list" if isinstance(value, list) else f"{repr(value)[:60]}"
+        raise ValueError(f"config.json is damaged: {name} must be an object, but is {shown}.")
     return value
 
 

@@ -21,6 +21,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from rich.console import Console
 from safetensors import safe_open
 
+from hcam import envs
 from hcam import training as loop
 from hcam.cli.train import parse
 from hcam.config import Config, to_json
@@ -111,7 +112,7 @@ def last_of(folder: Path) -> dict[str, np.ndarray]:
 def assert_same_bits(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
     assert list(one) == list(other)
     kinds = {name.split("/")[0] for name in one}
-    assert kinds == {"params", "optimiser", "actors_b", "record", "key", "updates"}
+    assert kinds == {"params", "optimiser", "actors_b", "curriculum", "key", "updates"}
     assert [name for name in one if one[name].tobytes() != other[name].tobytes()] == []
 
 
@@ -386,7 +387,8 @@ def test_a_run_whose_checkpoints_are_gone_is_not_wiped(tmp_path: Path, whole: To
     gone = {"nothing": ["checkpoints"], "an empty folder": ["0*", "best*"], "the best alone": ["0*"]}[left]
     shutil.copytree(whole.path, path, ignore=shutil.ignore_patterns(*gone, ".lock"))
     before = contents(path)
-    with pytest.raises(ValueError, match=r"has metrics but no checkpoint to continue from: .* another folder, with --run"):
+    sentence = r"has metrics but no checkpoint to continue from: .* another folder, with --run"
+    with pytest.raises(ValueError, match=sentence):
         run(tiny(save_every=ALWAYS), path)
     assert contents(path) == before
 

@@ -1,11 +1,13 @@
 """`hcam report`: what runs have come to."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from hcam import recipes
+from hcam.runs.files import exists
 from hcam.runs.folder import CONFIG, METRICS
 from hcam.runs.text import printable
 
@@ -27,7 +29,7 @@ def report(runs: tyro.conf.Positional[Names], results: Folder = None, out: Folde
             "folder of runs, as in `hcam report results`."
         )
     known = recipes.every()
-    if all(name in known and not Path(name).exists() for name in runs):
+    if all(name in known and not exists(Path(name)) for name in runs):
         return write_page([known[name] for name in runs], results or Path("results"), out or Path("docs"))
     if results:
         raise ValueError(f"--results goes with tasks ({', '.join(known)}), not with run folders.")
@@ -41,7 +43,7 @@ def report(runs: tyro.conf.Positional[Names], results: Folder = None, out: Folde
 
 def is_group(path: Path) -> bool:
     """Whether this is no run folder, but holds some."""
-    return path.is_dir() and not (path / CONFIG).exists() and any(path.rglob(METRICS))
+    return os.path.isdir(path) and not exists(path / CONFIG) and any(path.rglob(METRICS))
 
 
 def write_page(chosen: list[recipes.Recipe], results: Path, out: Path) -> int:

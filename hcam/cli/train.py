@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,6 +67,7 @@ def parse(words: Sequence[str]) -> Train:
         words.insert(0, "--task")
     refuse_twice(words, "--task", "--preset", "--memory", "--run", "--resume")
     start = resumed(words) if value_of(words, "--resume") is not None else fresh(words)
+    refuse_collisions(start)
     args: Train = tyro.cli(Train, default=start, args=words, prog="hcam train", config=(tyro.conf.OmitArgPrefixes,))
     options = dict(args.config.task.options) | pairs(args.env_arg)
     config = replace(args.config, task=replace(args.config.task, options=options))
@@ -93,6 +94,16 @@ def resumed(words: Sequence[str]) -> Train:
     if asked not in (None, name):
         raise ValueError(f"a run continues as it was started, but its memory is {name}: leave out --memory.")
     return Train(memory=name, config=config)
+
+
+def refuse_collisions(start: Train) -> None:
+    """Options have no prefixes: those of a memory must not be called as others are."""
+    config, kind = start.config, type(start.config.agent.memory)
+    parts = (start, config.task, config.agent, config.agent.encoder, config.agent.heads, config.learner)
+    every: Any = (*parts, config.objective, config.optimiser, config.run)
+    taken = {f.name for part in every for f in fields(part) if not is_dataclass(getattr(part, f.name))}
+    if both := sorted(taken & {f.name for f in fields(kind)}):
+        raise ValueError(f"{kind.__name__} has options that hcam train has as well: rename {', '.join(both)}.")
 
 
 def refuse_twice(words: Sequence[str], *flags: str) -> None:

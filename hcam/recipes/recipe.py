@@ -1,6 +1,7 @@
 """What a recipe consists of: settings to start from, the paper's experiments with its numbers, and words for a page."""
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,14 +90,14 @@ class Recipe:
 
     def commands(self, experiment: Experiment, folder: Path, seed: int, more: Mapping[str, Any]) -> list[str]:
         """What to type for a run; `more` are other settings that it was given."""
-        words = ["hcam train", self.task, "--preset", experiment.preset]
+        words = ["hcam", "train", self.task, "--preset", experiment.preset]
         words += [] if experiment.memory == "hcam" else ["--memory", experiment.memory]
         words += flags({**experiment.overrides, **more})
-        lines = [" ".join([*words, "--seed", str(seed), "--run", folder.as_posix()])]
+        lines = [[*words, "--seed", str(seed), "--run", folder.as_posix()]]
         if experiment.evaluate:
             out = (folder / OTHER_LEVELS).as_posix()
-            lines += [f"hcam eval {folder.as_posix()} --level {' '.join(experiment.evaluate)} --out {out}"]
-        return lines
+            lines += [["hcam", "eval", folder.as_posix(), "--level", *experiment.evaluate, "--out", out]]
+        return [shlex.join(line) for line in lines]
 
 
 OTHER_LEVELS = "eval-other-levels.json"  # where a run's evaluation on levels that it never trained on goes

@@ -16,8 +16,8 @@ PAGE = "results.md"
 
 HEAD = """# Results
 
-Made by `{command}` from run folders and from nothing else. No number of ours is typed by hand, and what was not run
-says so. The paper's numbers stand in `hcam/recipes/`, which says where it has them.
+Made by `{command}` from run folders and from nothing else. No number of ours is typed by hand, and what was
+not run says so. The paper's numbers stand in `hcam/recipes/`, which says where it has them.
 
 * Ours is success in % of evaluation episodes, played greedily after the last step of training. In round brackets: the
   95 % interval of one run. Where an experiment has several seeds: the mean over seeds, in square brackets the lowest
@@ -35,14 +35,15 @@ CHAPTER = """## {title}
 REPRODUCE = """### Make one yourself
 
 ```
-hcam reproduce {task}                      # the experiments, and which are done
-hcam reproduce {task} {name} --seed 0      # runs one; if it was stopped, continues it
-hcam report {task}                         # writes this page
+hcam reproduce {task}                       # the experiments, and which are done
+hcam reproduce {task} {name} --seed 0  # runs one; if it was stopped, continues it
+hcam report {task}                          # writes this page
 ```
 
 The same as plain commands:
 
-{commands}"""
+{commands}
+"""
 
 SHOWN = (
     "Success of training episodes over agent steps, a panel per level. Bold: mean over seeds; thin: each seed. "

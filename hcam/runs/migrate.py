@@ -8,14 +8,12 @@ from typing import Any
 
 FORMAT = 2  # of config.json, and with it of metrics.jsonl
 
-# Of the memories that there were, the settings that each had, by their present names.
-MEMORIES: dict[str, dict[str, str]] = {
-    "hcam": {
-        name: name for name in ("width", "layers", "heads", "chunk", "overlap", "slots", "top_k", "window", "mlp")
-    },
-    "trxl": {"width": "width", "layers": "layers", "heads": "heads", "top_k": "trxl_top_k", "mlp": "mlp"},
-    "lstm": {"width": "width", "layers": "layers"},
-    "none": {"width": "width", "layers": "layers", "heads": "heads", "mlp": "mlp"},
+# Which of the settings each memory had.
+MEMORIES = {
+    "hcam": ("width", "layers", "heads", "chunk", "overlap", "slots", "top_k", "window", "mlp"),
+    "trxl": ("width", "layers", "heads", "trxl_top_k", "mlp"),
+    "lstm": ("width", "layers"),
+    "none": ("width", "layers", "heads", "mlp"),
 }
 DIAGNOSTICS = {
     "rho": "ratio",

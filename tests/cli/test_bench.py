@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from hcam.agent import memories
 from hcam.benchmarks import memory
 from hcam.benchmarks import train as bench_train
 from hcam.cli import main
@@ -70,7 +71,8 @@ def test_bench_train_takes_the_options_of_train_and_prints_shares(tmp_path, caps
     assert (rounds, watched) == (2, True)
     assert list(configs) == ["lstm", "none"]
     for name, config in configs.items():
-        assert (config.task.task, config.agent.memory.memory, config.agent.memory.width) == ("echo", name, 16)
+        memory = config.agent.memory
+        assert (config.task.task, memories.name_of(memory), memory.width) == ("echo", name, 16)
         assert (config.learner.environments, config.learner.minibatches) == (6, 3)
     kept = json.loads((tmp_path / "new" / "bench.json").read_text())
     assert kept == made_by() | {"created": kept["created"]} | train_results()  # also the commit, where there is one
@@ -103,7 +105,7 @@ def test_bench_train_refuses_in_one_sentence(words, sentence, tmp_path, capsys):
     ("words", "sentence"),
     [
         (["--width", "33"], "width 33"),
-        (["--minibatches", "5"], "cannot be shared out evenly among 5 minibatches"),
+        (["--minibatches", "5"], "cannot be split evenly into 5 minibatches"),
         (["--colour", "red"], "--colour"),
     ],
 )

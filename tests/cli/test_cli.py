@@ -1,10 +1,13 @@
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from hcam import __version__
-from hcam.cli import COMMANDS, main
+from hcam.cli import COMMANDS, main, tasks
 
 
 def test_without_a_command_lists_them(capsys):
@@ -46,7 +49,7 @@ def test_ctrl_c_is_no_accident(monkeypatch, capsys):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(COMMANDS, "tasks", interrupted)
+    monkeypatch.setattr(tasks, "tasks", interrupted)
     assert main(["tasks"]) == 130
     assert capsys.readouterr().err == "hcam tasks: stopped.\n"
 
@@ -65,3 +68,51 @@ def test_no_word_of_switches_without_one(capsys):
             main(words)
         assert stopped.value.code == code
         assert "takes no value" not in "".join(capsys.readouterr())
+
+
+def test_the_version_is_there_at_once():
+    """Neither JAX nor the parser of options is imported for it."""
+    code = "import sys; from hcam.cli import main; main(['--version']); print(*({'jax', 'tyro'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["hcam", __version__]
+
+
+@pytest.mark.parametrize("words", [["--help"], ["tasks", "--help"], ["train", "--help"], ["bench"]])
+def test_help_needs_no_docstrings(words):
+    """python -OO drops them."""
+    done = subprocess.run([sys.executable, "-OO", "-m", "hcam", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "hcam" in done.stdout
+
+
+def test_ctrl_c_while_importing_is_one_line():
+    """At many moments of the first second, in which JAX is imported."""
+    for pause in (0.25, 0.4, 0.55, 0.7, 0.85):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hcam", "tasks"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        time.sleep(pause)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        if process.returncode == 0:  # it was faster
+            continue
+        assert process.returncode in (130, -signal.SIGINT)
+        if "hcam/cli" in err or "stopped" in err:
+            assert err == "hcam tasks: stopped.\n"
+
+
+def test_words_that_are_empty_are_named(capsys):
+    for words, sentence in (
+        (["train", "--task", ""], "there is no task ''"),
+        (["train", "--preset", ""], "ballet has no preset ''"),
+        (["train", "--memory", ""], "there is no memory ''"),
+        (["train", "--resume", ""], "is no run folder"),
+    ):
+        assert main(words) == 2
+        assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes to fork")
+def test_output_that_nobody_reads_is_no_accident():
+    done = subprocess.run(f"{sys.executable} -m hcam tasks | true", shell=True, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr

@@ -74,7 +74,7 @@ def test_eval_and_export_show_any_name(
     name: str, run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     def play(agent: Any, env: Any, params_s: Any, levels: Any, episodes: int, **options: Any) -> Any:
-        options["tell"](episodes, episodes)
+        options["on_progress"](episodes, episodes)
         score = {"episodes": episodes, "success": 0.5, "low": 0.4, "high": 0.6, "return": 0.5, "length": 9.0}
         return {way: dict.fromkeys(levels, score) for way in ("greedy", "sampled")}
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hcam.presets import preset
 from rich.console import Console
 
 from hcam import training as loop
 from hcam.cli import main
 from hcam.cli.train import parse, reductions, table_of, value_of
-from hcam.presets import preset
 from hcam.runs import evaluate
 from hcam.runs.folder import RunFolder, read_metrics
 from tests.test_training import TINY, assert_same_bits, compiled_in, compiled_once, finite, last_of
@@ -247,8 +247,8 @@ def test_killed_stopped_and_damaged_it_ends_with_the_same_bits(
         assert code == wanted, err
         steps = read_metrics(path)[-1]["steps"]
         assert f"stopped and saved at {steps:,} steps" in err
-        assert f"go on with: hcam train --resume {path}" in err
-        assert f"going on from {steps:,} steps" not in err
+        assert f"continue with: hcam train --resume {path}" in err
+        assert f"continuing from {steps:,} steps" not in err
 
     newest, *_ = sorted((path / "checkpoints").glob("0*.safetensors"), reverse=True)
     content = bytearray(newest.read_bytes())
@@ -436,7 +436,7 @@ def test_two_do_not_train_in_one_folder(begun: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.usefixtures("nothing_runs")
 def test_a_folder_that_is_taken_or_cannot_be_made(begun: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert f"go on with --resume {begun}" in refusal([*TINY, "--run", str(begun)], capsys)
+    assert f"continue it with --resume {begun}" in refusal([*TINY, "--run", str(begun)], capsys)
     (tmp_path / "file").touch()
     assert "cannot be made" in refusal([*TINY, "--run", str(tmp_path / "file" / "run")], capsys)
 

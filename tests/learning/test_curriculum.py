@@ -11,7 +11,7 @@ from hcam.config import Config, TaskConfig
 from hcam.learning import curriculum, rollout
 from hcam.learning.learner import LearnerConfig
 from hcam.learning.metrics import EpisodeStats
-from hcam.train import make_learner
+from hcam.training import make_learner
 from tests.learning.test_learner import make
 
 

@@ -1,12 +1,12 @@
 from pathlib import Path
 
 import pytest
+from hcam.experiments import BALLET, Experiment, Reported, find, of_task, options
+from hcam.presets import preset
 
 from hcam.cli.train import parse
 from hcam.config import differences
 from hcam.envs import choreography
-from hcam.experiments import BALLET, Experiment, Reported, find, of_task, options
-from hcam.presets import preset
 
 FOLDER = Path("results/ballet/x-0")
 

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hcam.presets import MEMORIES, PRESETS, preset
 
 from hcam import agent, presets
 from hcam.agent import Inputs
 from hcam.envs.tasks.ballet.choreography import choice_time, parse
-from hcam.presets import MEMORIES, PRESETS, preset
 
 # Appendix A.2, "Hyperparameters used in main experiments", row by row as printed; None where it says NA.
 TASKS = ("ballet", "objects", "words", "image", "streets")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hcam.cli.train import parse
-from hcam.config import to_json
-from hcam.experiments import Experiment, find
+from hcam.config import override, to_json
+from hcam.recipes import Experiment
+from hcam.recipes.ballet import RECIPE
 from hcam.runs.evaluate import interval
 
 LEVELS = ("2_delay16", "4_delay16")
@@ -19,12 +19,14 @@ def make(folder, memory="hcam", seed=0, count=10, levels=LEVELS, evaluated=False
     """A run folder whose levels all have the same success."""
     folder.mkdir(parents=True)
     config = {"task": {"task": "ballet"}, "agent": {"memory": {"memory": memory}}, "run": {"seed": seed}}
-    (folder / "config.json").write_text(json.dumps({"config": config | changed.pop("config", {}), "made_by": {}}))
+    (folder / "config.json").write_text(
+        json.dumps({"format": 2, "config": config | changed.pop("config", {}), "made_by": {}})
+    )
     part = {"episodes": 10, "success": success, "return": success, "length": 44.0}
     row = {
         "seconds": 60.0,
         "losses": {"policy": -0.01, "image": 0.08},
-        "health": {"rho": 1.0},
+        "diagnostics": {"ratio": 1.0},
         "success": success,
         "return": success,
     }
@@ -40,13 +42,13 @@ def make(folder, memory="hcam", seed=0, count=10, levels=LEVELS, evaluated=False
 
 def made(root: Path, name: str, seed: int = 0, ends: float | Mapping[str, float] = 0.9, **options: Any) -> Path:
     """A whole run of a Ballet experiment that ends with this success, on all levels or on each."""
-    experiment = find("ballet", name)
-    folder = experiment.folder(root, seed)
-    config = to_json(parse(experiment.train(folder, seed, options.pop("more", ()))).config)
+    experiment = RECIPE.find(name)
+    folder, levels = experiment.folder(root, seed), RECIPE.levels(experiment)
+    config = to_json(override(RECIPE.config(experiment, seed), options.pop("more", {})))
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"config": config, "made_by": MADE_BY}))
-    trained = [level for level in experiment.levels if level not in experiment.evaluate]
-    goal = dict.fromkeys(experiment.levels, ends) if isinstance(ends, float) else dict(ends)
+    (folder / "config.json").write_text(json.dumps({"format": 2, "config": config, "made_by": MADE_BY}))
+    trained = [level for level in levels if level not in experiment.evaluate]
+    goal = dict.fromkeys(levels, ends) if isinstance(ends, float) else dict(ends)
     rows = [
         learned(share, config["run"]["steps"], trained, goal, **options) for share in (n / 60 for n in range(1, 61))
     ]
@@ -68,7 +70,7 @@ def learned(share, steps, levels, goal, *, seconds=2400.0, slow=0.5, noise=0.0) 
     mean = sum(part["success"] for part in parts.values()) / len(parts)
     return {
         "update": round(60 * share), "steps": round(share * steps), "seconds": share * seconds, "rate": steps / seconds,
-        "losses": {"policy": 0.0}, "health": {}, "levels": parts, "success": mean, "return": mean,
+        "losses": {"policy": 0.0}, "diagnostics": {}, "levels": parts, "success": mean, "return": mean,
     }  # fmt: skip
 
 
@@ -83,4 +85,4 @@ def judge(file: Path, goal: Mapping[str, float], episodes: int = 500, **more: An
 
 def cut(experiment: Experiment, share: float) -> dict[str, float]:
     """Success that falls with the number of dancers."""
-    return {level: 1 - share * int(level[0]) / 8 for level in experiment.levels}
+    return {level: 1 - share * int(level[0]) / 8 for level in RECIPE.levels(experiment)}

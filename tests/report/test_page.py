@@ -3,17 +3,22 @@ import re
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
-from hcam.experiments import BALLET, find
-from hcam.report.page import PAGE, page, write
-from hcam.report.results import collect
+from hcam.recipes.ballet import EXPERIMENTS, RECIPE
+from hcam.report import panels
+from hcam.report.page import PAGE, chapter, write
 from tests.report.folders import cut, judge, made
 
 ROOT = Path(__file__).parents[2]
 
 
-def text_of(root):
-    return page(root, collect(root, BALLET))
+def text_of(root, out=None):
+    """Ballet's chapter of the page, without pictures unless there is a place for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        if out is None:
+            patch.setattr(panels, "draw", lambda *args: None)
+        return chapter(RECIPE, root, out or Path())[0]
 
 
 def row(text, title, nth=0):
@@ -22,18 +27,20 @@ def row(text, title, nth=0):
     return [cell.strip() for cell in lines[nth].strip("|").split("|")]
 
 
-def test_the_committed_page_is_what_the_command_makes(monkeypatch):
+def test_the_committed_page_is_what_the_command_makes(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    made_now = text_of(Path("results/ballet"))
+    monkeypatch.setattr(panels, "draw", lambda *args: None)
+    write([RECIPE], {"ballet": Path("results/ballet")}, tmp_path)
+    made_now = (tmp_path / PAGE).read_text()
     assert (ROOT / "docs" / PAGE).read_text() == made_now, "run `hcam report ballet`: docs/results.md is not of today."
 
 
 def test_nothing_run_is_said_and_shown(tmp_path):
     text = text_of(tmp_path / "ballet")
-    assert "**Nothing has been run yet: none of 12 runs." in text
-    for experiment in BALLET:
-        assert row(text, experiment.title)[1:] == ["not run"] * len(experiment.levels)
-        for line in experiment.commands(Path("ballet") / f"{experiment.name}-0", 0):
+    assert "**Nothing has been run yet: none of 14 runs." in text
+    for experiment in EXPERIMENTS:
+        assert row(text, experiment.title)[1:] == ["not run"] * len(RECIPE.levels(experiment))
+        for line in RECIPE.commands(experiment, Path("ballet") / f"{experiment.name}-0", 0, {}):
             assert line in text
     assert row(text, "the paper") == [
         "the paper", "99.8 ± 0.3", "no number", "98.1 ± 3.3", "no number", "no number", "97.2 ± 2.5"
@@ -42,13 +49,14 @@ def test_nothing_run_is_said_and_shown(tmp_path):
 
 
 def test_the_papers_words_stand_once_and_beside_its_numbers(tmp_path):
-    sections = text_of(tmp_path / "ballet").split("\n## ")
-    groups = {"memory": "The memories", "held out": "Trained on up to 6 dances", "variant": "Variants"}
-    for experiment in BALLET:
-        line = f"* **{experiment.title}**. {experiment.said}\n"
+    sections = text_of(tmp_path / "ballet").split("\n### ")
+    titles = {name: section.title for section in RECIPE.sections for name in section.experiments}
+    assert set(titles) == {experiment.name for experiment in EXPERIMENTS}
+    for experiment in EXPERIMENTS:
+        line = f"* **{experiment.title}**. {experiment.quote}\n"
         where = [section for section in sections if line in section]
-        assert len(where) == bool(experiment.said)
-        assert all(section.startswith(groups[experiment.group]) for section in where)
+        assert len(where) == bool(experiment.quote)
+        assert all(section.startswith(titles[experiment.name]) for section in where)
         assert f"* **{experiment.title}**. \n" not in "".join(sections)
 
 
@@ -68,8 +76,8 @@ def test_several_seeds_and_a_single_one(tmp_path):
     assert cells[6] == "**50.0** (45.6 to 54.4)"
     assert row(text, "LSTM")[1:] == ["not run"] * 6
     assert row(text, "HCAM, as above")[1] == "**94.0** [90.0 to 98.0]"
-    assert "success in % of 500 evaluation episodes" in text
-    assert "4 of 12 runs done, 8 not run." in text
+    assert "500 evaluation episodes" in text
+    assert "4 of 14 runs done, 10 not run." in text
     assert "Evaluated with 8 dances, delay 48: HCAM 94.0 %; Gated TransformerXL 50.0 %. Chance is 12.5 %." in text
 
 
@@ -89,10 +97,12 @@ def test_levels_that_were_not_played_are_not_run(tmp_path):
     folder = made(tmp_path, "hcam-246")
     (folder / "eval-8.json").unlink()
     text = text_of(tmp_path)
-    assert row(text, "HCAM, trained on 2, 4 and 6 dances")[7:] == ["not run", "not run"]
+    cells = row(text, "HCAM, trained on 2, 4 and 6 dances")
+    assert (cells[4], cells[8]) == ("not run", "not run")  # 8 dances, of either delay
     assert "done: not evaluated on 8_delay16, 8_delay48" in text
     judge(folder / "eval-later.json", {"8_delay16": 0.9})
-    assert row(text_of(tmp_path), "HCAM, trained on 2, 4 and 6 dances")[7:] == ["**90.0** (87.1 to 92.3)", "not run"]
+    cells = row(text_of(tmp_path), "HCAM, trained on 2, 4 and 6 dances")
+    assert (cells[4], cells[8]) == ("**90.0** (87.1 to 92.3)", "not run")
     made(tmp_path, "hcam", 0)
     judge(made(tmp_path, "hcam", 1) / "eval.json", {"2_delay16": 0.8})
     text = text_of(tmp_path)
@@ -108,7 +118,7 @@ def test_half_written_folders_are_named(tmp_path):
     (tmp_path / "lstm-0" / "eval.json").write_text('{"greedy": {"2_')
     (tmp_path / "hcam-k1-0").mkdir()
     text = text_of(tmp_path)
-    assert "**0 of 12 runs done, 4 unfinished, 8 not run.**" in text
+    assert "**0 of 14 runs done, 4 unfinished, 10 not run.**" in text
     for title in ("HCAM", "Gated TransformerXL", "LSTM", "HCAM, top-k 1"):
         assert row(text, title)[1:] == ["unfinished"] * 6
     folders = [row(text, f"`{tmp_path.name}/{name}`")[1] for name in ("hcam-0", "trxl-0", "lstm-0", "hcam-k1-0")]
@@ -121,7 +131,7 @@ def test_half_written_folders_are_named(tmp_path):
 
 
 def test_where_each_number_comes_from(tmp_path):
-    made(tmp_path, "hcam", 5, more=("--environments", "1024", "--steps", "2000"))
+    made(tmp_path, "hcam", 5, more={"learner.environments": 1024, "run.steps": 2000})
     (tmp_path / "mine").mkdir()
     text = text_of(tmp_path)
     assert row(text, f"`{tmp_path.name}/hcam-5`") == [
@@ -132,18 +142,17 @@ def test_where_each_number_comes_from(tmp_path):
 
 
 def test_the_command_is_that_of_the_run(tmp_path):
-    made(tmp_path, "hcam-k1", more=("--environments", "1024"))
-    assert f"hcam train --preset fast --top-k 1 --environments 1024 --seed 0 --run {tmp_path.name}/" in text_of(
-        tmp_path
-    )
+    made(tmp_path, "hcam-k1", more={"learner.environments": 1024})
+    command = f"hcam train ballet --preset fast --top-k 1 --environments 1024 --seed 0 --run {tmp_path.name}/"
+    assert command in text_of(tmp_path)
 
 
 @pytest.mark.parametrize("names", [(), ("trxl",), ("hcam-246", "hcam-norec")])
 def test_page_and_pictures_are_written(tmp_path, names):
     for name in names:
-        made(tmp_path / "ballet", name, 0, cut(find("ballet", name), 0.3))
+        made(tmp_path / "ballet", name, 0, cut(RECIPE.find(name), 0.3))
     out = tmp_path / "new" / "docs"
-    written = write(tmp_path / "ballet", out)
+    written = write([RECIPE], {"ballet": tmp_path / "ballet"}, out)
     text = (out / PAGE).read_text()
     assert written[0] == out / PAGE
     assert [out / name for name in re.findall(r"!\[.*?\]\((.*?)\)", text)] == written[1:]
@@ -151,4 +160,19 @@ def test_page_and_pictures_are_written(tmp_path, names):
     expected = {"trxl": "memories", "hcam-246": "246", "hcam-norec": "variants"}
     assert [path.name for path in written[1:]] == [f"ballet-{expected[name]}.png" for name in names]
     assert str(tmp_path) not in text
-    assert text_of(tmp_path / "ballet") == text  # the same every time
+    assert text.endswith(text_of(tmp_path / "ballet"))  # the same every time
+
+
+def test_names_and_texts_from_folders_are_no_markup(tmp_path):
+    folder = made(tmp_path, "hcam")
+    hostile = "<script>x</script> | ![p](http://e) `a`"
+    config = json.loads((folder / "config.json").read_text())
+    config["made_by"] |= {"device": hostile, "hcam": "# heading", "commit": hostile}
+    (folder / "config.json").write_text(json.dumps(config))
+    (tmp_path / "<b>bold").mkdir()
+    (tmp_path / "# `x`").mkdir()
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(text_of(tmp_path))
+    assert not re.search(r"<(script|b)\b", html)
+    assert html.count("<img") == 1  # the figure
+    assert "heading</h1>" not in html
+    assert len(row(text_of(tmp_path), f"`{tmp_path.name}/hcam-0`")) >= 9

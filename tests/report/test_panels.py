@@ -1,22 +1,26 @@
 import matplotlib.image
 import pytest
 
-from hcam.experiments import find
-from hcam.report.panels import called, draw, label
+from hcam.envs import make
+from hcam.recipes.ballet import RECIPE
+from hcam.report.panels import draw, label
 from hcam.report.results import collect
 from tests.report.folders import cut, made
 
+ENV = make("ballet")
+
 
 def outcomes(root, *names):
-    return collect(root, [find("ballet", name) for name in names])
+    found = collect(root, RECIPE)
+    return [found[name] for name in names]
 
 
 def test_a_panel_per_level_and_a_line_per_experiment(tmp_path, drawn):
     for seed in range(2):
         made(tmp_path, "hcam", seed, 0.8 + 0.1 * seed)
-    made(tmp_path, "lstm", 0, cut(find("ballet", "lstm"), 0.8))
+    made(tmp_path, "lstm", 0, cut(RECIPE.find("lstm"), 0.8))
     found = outcomes(tmp_path, "hcam", "trxl", "lstm")  # trxl was not run
-    draw(found, found[0].experiment.levels, tmp_path / "out.png")
+    draw(found, ENV, RECIPE.sections[0], tmp_path / "out.png")
     assert matplotlib.image.imread(tmp_path / "out.png").shape[1] == 1500
     (figure,) = drawn
     assert [axes.get_title() for axes in figure.axes] == [
@@ -38,7 +42,7 @@ def test_a_panel_per_level_and_a_line_per_experiment(tmp_path, drawn):
 def test_levels_that_were_never_trained_on_say_so(tmp_path, drawn):
     made(tmp_path, "hcam-246")
     found = outcomes(tmp_path, "hcam-246")
-    draw(found, found[0].experiment.levels, tmp_path / "out.png")
+    draw(found, ENV, RECIPE.sections[1], tmp_path / "out.png")
     titles = [axes.get_title() for axes in drawn[0].axes]
     assert titles[3] == "8 dances, delay 16\n(never trained on)"
     assert titles[:3] == ["2 dances, delay 16", "4 dances, delay 16", "6 dances, delay 16"]
@@ -46,6 +50,5 @@ def test_levels_that_were_never_trained_on_say_so(tmp_path, drawn):
 
 
 def test_names(tmp_path):
-    assert called("8_delay48") == "8 dances, delay 48"
     made(tmp_path, "hcam")
     assert label(outcomes(tmp_path, "hcam")[0]) == "HCAM, 1 seed"

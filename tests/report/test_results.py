@@ -1,17 +1,18 @@
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
-from hcam.experiments import BALLET, find
-from hcam.report.results import attempt, besides, collect, mean, strangers, unlike
+from hcam.recipes.ballet import EXPERIMENTS, RECIPE
+from hcam.report.results import attempt, collect, mean, other_settings, strangers, unlike
 from hcam.report.runs import read
 from tests.report.folders import judge, made
 
 
 def state(root, name="hcam", seed=0):
-    experiment = find("ballet", name)
-    return attempt(experiment, experiment.folder(root, seed), seed)
+    experiment = RECIPE.find(name)
+    return attempt(RECIPE, experiment, experiment.folder(root, seed), seed)
 
 
 def test_planned_seeds_and_those_that_are_there(tmp_path):
@@ -20,8 +21,8 @@ def test_planned_seeds_and_those_that_are_there(tmp_path):
     made(tmp_path, "hcam-k1")
     (tmp_path / "mine").mkdir()
     (tmp_path / "hcam-01").mkdir()
-    outcomes = collect(tmp_path, BALLET)
-    assert [outcome.experiment for outcome in outcomes] == list(BALLET)
+    outcomes = list(collect(tmp_path, RECIPE).values())
+    assert [outcome.experiment for outcome in outcomes] == list(EXPERIMENTS)
     assert [(a.seed, a.state) for a in outcomes[0].attempts] == [
         (0, "not run"), (1, "done"), (2, "not run"), (7, "done")
     ]  # fmt: skip
@@ -30,7 +31,7 @@ def test_planned_seeds_and_those_that_are_there(tmp_path):
 
 
 def test_without_a_folder_nothing_was_run(tmp_path):
-    outcomes = collect(tmp_path / "nowhere", BALLET)
+    outcomes = list(collect(tmp_path / "nowhere", RECIPE).values())
     assert {a.state for outcome in outcomes for a in outcome.attempts} == {"not run"}
     assert {outcome.absent for outcome in outcomes} == {"not run"}
     assert strangers(tmp_path / "nowhere", outcomes) == []
@@ -69,10 +70,10 @@ def test_levels_that_are_missing_are_named(tmp_path):
     (folder / "eval-8.json").unlink()
     found = state(tmp_path, "hcam-246")
     assert found.state == "done"
-    assert found.lacking[-2:] == ("8_delay16", "8_delay48")
+    assert found.missing[-2:] == ("8_delay16", "8_delay48")
     assert "not evaluated on 4_delay16, " in str(found)
     judge(folder / "eval-other-levels.json", {"8_delay16": 0.8, "8_delay48": 0.7}, steps=400_000_000)
-    assert state(tmp_path, "hcam-246").lacking == ("4_delay16", "6_delay16", "2_delay48", "4_delay48", "6_delay48")
+    assert state(tmp_path, "hcam-246").missing == ("4_delay16", "6_delay16", "2_delay48", "4_delay48", "6_delay48")
 
 
 def test_a_folder_of_another_experiment_does_not_count(tmp_path):
@@ -83,21 +84,31 @@ def test_a_folder_of_another_experiment_does_not_count(tmp_path):
     assert "memory is hcam" in str(state(tmp_path, "lstm"))
 
 
-@pytest.mark.parametrize("experiment", BALLET, ids=lambda experiment: experiment.name)
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
 def test_its_own_runs_count(tmp_path, experiment):
     made(tmp_path, experiment.name)
     assert str(state(tmp_path, experiment.name)) == "done"
-    assert state(tmp_path, experiment.name).more == ()
+    assert state(tmp_path, experiment.name).more == {}
 
 
-def test_settings_besides_the_experiments_own_are_told(tmp_path):
-    more = ("--environments", "1024", "--steps", "1000", "--last-action", "--levels", "2_delay16", "4_delay16")
-    folder = made(tmp_path, "hcam-k1", more=(*more, "--log-every", "9", "--dtype", "bfloat16"))
-    experiment, config = find("ballet", "hcam-k1"), json.loads((folder / "config.json").read_text())["config"]
-    assert set(besides(experiment, config)) == set(more)
-    assert unlike(experiment, config) == ""
-    assert set(state(tmp_path, "hcam-k1").more) == set(more)
-    assert besides(experiment, {}) == ()
+def test_settings_besides_the_experiments_own_are_named(tmp_path):
+    more = {"learner.environments": 1024, "run.steps": 1000, "agent.encoder.last_action": True}
+    more |= {"task.levels": ("2_delay16", "4_delay16"), "task.options": {"tile": 9}}
+    folder = made(tmp_path, "hcam-k1", more=more | {"run.log_every": 9.0, "agent.dtype": "bfloat16"})
+    experiment, config = RECIPE.find("hcam-k1"), json.loads((folder / "config.json").read_text())["config"]
+    expected = more | {"task.levels": ["2_delay16", "4_delay16"]}
+    assert other_settings(RECIPE, experiment, config) == expected
+    assert unlike(RECIPE, experiment, config) == ""
+    assert state(tmp_path, "hcam-k1").more == expected
+    assert other_settings(RECIPE, experiment, {}) == {}
+
+
+def test_runs_of_an_earlier_format_count(tmp_path):
+    """Those in results/ballet were made before settings had their present names."""
+    real = Path(__file__).parents[2] / "results" / "ballet"
+    found = {name: attempt(RECIPE, RECIPE.find(name), real / f"{name}-0", 0) for name in ("hcam", "trxl", "hcam-246")}
+    assert {name: str(one) for name, one in found.items()} == dict.fromkeys(found, "done")
+    assert found["trxl"].more == {}  # among them, no top-k
 
 
 def test_mean_over_seeds(tmp_path):

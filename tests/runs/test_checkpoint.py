@@ -19,13 +19,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hcam import agent, envs
-from hcam.agent import AgentConfig, MemoryConfig
+from hcam.agent import AgentConfig
 from hcam.agent.encoder import EncoderConfig
 from hcam.agent.heads import HeadsConfig
+from hcam.learning import objectives
 from hcam.learning.learner import Learner, LearnerConfig
-from hcam.learning.loss import LossConfig
+from hcam.learning.objectives import ObjectiveConfig
 from hcam.learning.optimiser import OptimiserConfig
 from hcam.learning.optimiser import make as make_optimiser
+from hcam.memory import HCAM
 from hcam.runs import checkpoint, files
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "uint32", "float16", "bfloat16", "float32", "complex64")
@@ -724,12 +726,18 @@ def test_killed_at_random_moments(tmp_path: Path, killer: Any):
 
 def small_learner() -> Learner:
     env = envs.make("first_symbol")
-    memory = MemoryConfig(width=16, layers=1, heads=2, chunk=4, slots=4, top_k=2)
+    memory = HCAM(width=16, layers=1, heads=2, chunk=4, slots=4, top_k=2)
     config = AgentConfig(encoder=EncoderConfig(), memory=memory, heads=HeadsConfig(hidden=16))
     level = env.params()
     optimiser = make_optimiser(OptimiserConfig(schedule="linear", warmup=2), 10)
     return Learner(
-        agent.make(config, env), env, level, 1, optimiser, LearnerConfig(environments=4, unroll=8), LossConfig()
+        agent.make(config, env),
+        env,
+        level,
+        1,
+        optimiser,
+        objectives.make(ObjectiveConfig()),
+        LearnerConfig(environments=4, unroll=8),
     )
 
 

@@ -71,7 +71,9 @@ def test_the_commit_is_that_of_the_package(tmp_path: Path, monkeypatch: pytest.M
 
 def test_an_existing_run_is_refused(run: RunFolder):
     run.close()
-    with pytest.raises(FileExistsError, match="exists already: choose another --run, or go on with --resume") as caught:
+    with pytest.raises(
+        FileExistsError, match="exists already: choose another --run, or continue it with --resume"
+    ) as caught:
         RunFolder.create(run.path, {})
     assert str(run.path) in str(caught.value)
     assert read_config(run.path) == CONFIG
@@ -123,7 +125,7 @@ def test_a_config_may_lack_who_made_it(tmp_path: Path):
     assert read_made_by(tmp_path) == {}
     with RunFolder.open(tmp_path) as run:
         run.amend({"a": 2})
-    assert json.loads((tmp_path / "config.json").read_text()) == {"config": {"a": 2}, "made_by": {}}
+    assert json.loads((tmp_path / "config.json").read_text()) == {"format": 2, "config": {"a": 2}, "made_by": {}}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
@@ -189,7 +191,7 @@ def test_rows_without_a_checkpoint_are_not_for_going_on(run: RunFolder):
     run.close()
     (run.path / ".lock").unlink()
     before = sorted(path.name for path in run.path.iterdir())
-    with pytest.raises(ValueError, match="has metrics but no checkpoint to go on from"):
+    with pytest.raises(ValueError, match="has metrics but no checkpoint to continue from"):
         RunFolder.open(run.path)
     assert sorted(path.name for path in run.path.iterdir()) == before
     (run.path / "checkpoints" / "000000000001.safetensors").touch()
@@ -402,4 +404,5 @@ def test_a_run_may_be_told_to_go_on_for_longer(tmp_path: Path):
         made = json.loads((tmp_path / "run" / "config.json").read_text())["made_by"]
         run.amend({"steps": 20, "width": 3})
         assert run.config == {"steps": 20, "width": 3}
-    assert json.loads((tmp_path / "run" / "config.json").read_text()) == {"config": run.config, "made_by": made}
+    content = {"format": 2, "config": run.config, "made_by": made}
+    assert json.loads((tmp_path / "run" / "config.json").read_text()) == content

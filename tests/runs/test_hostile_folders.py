@@ -25,9 +25,9 @@ from hcam.cli.train import parse
 from hcam.config import to_json
 from hcam.runs import checkpoint, files, pretrained
 from hcam.runs.folder import RunFolder
-from hcam.train import make_learner
+from hcam.training import make_learner
 from tests.report.folders import judge
-from tests.test_train import TINY
+from tests.test_training import TINY
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes or links here")
 
@@ -52,6 +52,7 @@ VALUES |= {"number": 3, "true": True, "huge": 10**400, "negative": -7, "fraction
 VALUES |= {"deep": DEEP, "control": "\x1b[31m\n\udcff", "gone": GONE}
 # Where.
 CONFIG = ". config made_by config.task config.agent config.learner config.run config.chance config.agent.memory"
+CONFIG += " format config.task.options config.objective"
 CONFIG += " config.task.levels config.task.task config.agent.memory.width config.agent.memory.memory config.run.seeds"
 ROW = (
     ". steps success seconds losses losses.policy levels levels.blanks2 levels.blanks2.success levels.blanks2.episodes"

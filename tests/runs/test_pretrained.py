@@ -20,13 +20,14 @@ from safetensors import safe_open
 
 import hcam
 from hcam import agent
-from hcam.agent import Agent, AgentConfig, Inputs, encoder
+from hcam.agent import Agent, AgentConfig, encoder
 from hcam.config import Config, RunConfig, to_json
 from hcam.envs.environment import Environment
-from hcam.presets import preset
+from hcam.recipes.ballet import quickstart
 from hcam.runs import checkpoint, pretrained
 from hcam.runs.folder import RunFolder, write_eval
-from hcam.train import make_learner
+from hcam.training import make_learner
+from hcam.types import Inputs
 
 ROOT = Path(__file__).parents[2]
 LARGEST = 16_000_000  # bytes of a file that comes with the package
@@ -34,7 +35,7 @@ LARGEST = 16_000_000  # bytes of a file that comes with the package
 
 def small(dtype: Any = "float32") -> Config:
     """Ballet, as it has images and words to decode, and two seeds at once."""
-    base = preset("quickstart")
+    base = quickstart("hcam")
     memory = replace(base.agent.memory, width=16, layers=1, chunk=4, slots=2, top_k=1)
     return replace(base, agent=replace(base.agent, memory=memory, dtype=dtype), run=RunConfig(seeds=2))
 
@@ -240,10 +241,10 @@ def test_a_guessed_folder_is_not_written_to(run: Path, tmp_path: Path, monkeypat
         ({"agent": ["x"]}, r"config\.json is damaged: agent must be an object, but is a list\.$"),
         ({"waltz": 1}, "has settings that this version of hcam lacks: waltz"),
         (
-            {"task": {"task": "first_symbol", "tile": None, "levels": []}},
+            {"task": {"task": "first_symbol", "options": {}, "levels": []}},
             r"was made with another architecture or other sizes: .*\.$",
         ),
-        ({"task": {"task": "waltz", "tile": None}}, "no task 'waltz'"),
+        ({"task": {"task": "waltz", "options": {}}}, "no task 'waltz'"),
         ({"run": {"seeds": 3}}, "was made with another architecture or other sizes"),
         ({"agent": {"heads": {"hidden": 2**62}}}, "was made with another architecture or other sizes"),
     ],

@@ -90,7 +90,7 @@ def read(
 def choose_form(queries: int, slots: int, k: int) -> str:
     """Dense while attending inside unneeded chunks costs less than copying k chunks for every query.
 
-    The thresholds were measured (docs/performance.md).
+    The thresholds were measured (docs/log/2026-11-15-dense-or-gather.md).
     """
     balance = 16 if jax.default_backend() == "cpu" else 4  # products cost more on a CPU, copies more on a GPU
     return "dense" if balance * slots <= k * queries else "gather"

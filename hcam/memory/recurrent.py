@@ -1,6 +1,6 @@
 """Recurrent layers, each of which adds its output to its input: what `LSTM` and `GRU` share.
 
-In a plain stack of recurrent layers, the last one sees of an input only what the others let through (docs/training.md).
+In a plain stack of recurrent layers, the last one sees of an input only what the others let through (docs/log/2026-11-16-lstm.md).
 Inputs are projected to gates for all steps of an unroll at once; only the recurrence itself is scanned.
 """
 
@@ -54,7 +54,7 @@ def chrono_bias(width: int, max_timescale: int) -> Array:
 
     This is the chrono initialisation of Tallec and Ollivier, "Can recurrent neural networks warp time?". With the usual
     biases all units lose a quarter of their state at every step, and no gradient tells the layer about what will matter
-    forty steps later (docs/training.md).
+    forty steps later (docs/log/2026-11-16-lstm.md).
     """
     part_d = (jnp.arange(width, dtype=jnp.float32) + 0.5) / width
     return jnp.log(1 + (max_timescale - 1) * part_d)

@@ -123,7 +123,7 @@ def _scale_down(params: Params) -> Params:
     """A sublayer that adds little at first, as a gate would ensure: otherwise the input is lost under the sum.
 
     With weights at their usual scale, four layers of 256 leave a correlation of 0.11 between input and output, and an
-    agent is at chance after 235 million steps (docs/training.md).
+    agent is at chance after 235 million steps (docs/log/2026-11-15-residual-initialisation.md).
     """
     if "read" in params:
         return params | {"read": _scale_down(params["read"])}

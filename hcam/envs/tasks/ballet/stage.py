@@ -4,7 +4,7 @@ Pixels are nearly all of Ballet's work, and what draws them fast differs. A CPU 
 combine, so it draws in *strips*, one row of tiles at a time: what can stand in a strip is the AND of three runs of
 bytes looked up whole (a shape repeated under every column, a colour likewise, and a column that is all ones). A GPU
 wants few loads per byte, so it draws in *tiles*: one word says what stands on a tile, and each byte comes from its
-tile's word and one look at a shape. docs/performance.md has the numbers.
+tile's word and one look at a shape. docs/log/2026-11-15-drawing-ballet.md has the numbers.
 """
 
 from functools import lru_cache, partial

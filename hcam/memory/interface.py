@@ -89,7 +89,7 @@ def define(
 
 
 def _prepare(own: Definition, params: Params) -> Any:
-    checks.same_structure("params", params, _shapes_of_params(own), own.config, dtypes=False)
+    _check_params(own, params)
     return params if own.prepare is None else Prepared(own.prepare(jax.tree.map(jnp.asarray, params)))
 
 
@@ -108,15 +108,13 @@ def _unroll(own: Definition, params: Params, state: State, x_td: Array, first_t:
     checks.features("x", x_td, ("T", own.config.width), checks.ONE)
     checks.flag("first", first_t, x_td.shape[:1])
     checks.positive(T=x_td.shape[0])
-    _refuse_prepared(params)
-    checks.same_structure("params", params, _shapes_of_params(own), own.config, dtypes=False)
+    _check_params(own, params)
     _check_state(own, "state", state)
     return _call(own, own.unroll or partial(_scan, own), params, state, x_td, first_t, recall)
 
 
 def _cached(own: Definition, params: Params, state: State) -> State:
-    _refuse_prepared(params)
-    checks.same_structure("params", params, _shapes_of_params(own), own.config, dtypes=False)
+    _check_params(own, params)
     _check_state(own, "state", state)
     return state if own.cached is None else own.cached(*jax.tree.map(jnp.asarray, (params, state)))
 
@@ -164,9 +162,10 @@ def _ready(own: Definition, params: Params) -> Any:
     return params.value if isinstance(params, Prepared) else params
 
 
-def _refuse_prepared(params: Params) -> None:
+def _check_params(own: Definition, params: Params) -> None:
     if isinstance(params, Prepared):
         raise TypeError("prepared params are for `step` alone: pass the params that they were made from.")
+    checks.same_structure("params", params, _shapes_of_params(own), own.config, dtypes=False)
 
 
 def _check_state(own: Definition, what: str, state: State, any_batch: bool = False) -> None:
@@ -176,7 +175,7 @@ def _check_state(own: Definition, what: str, state: State, any_batch: bool = Fal
 
 
 def _check_result(own: Definition, result: Any, shape: tuple[int, ...], length: int) -> Any:
-    """A mistake of the memory's author, not of its user."""
+    """The result of an author's function, if it is well formed: a mistake here is the author's, not the user's."""
     if not isinstance(result, tuple) or len(result) != length:
         wanted = "(state, y)" if length == 2 else "(state, y, Recall)"
         raise TypeError(f"the functions of {own.config} must return {wanted}, but returned {type(result).__name__}.")

@@ -1,6 +1,7 @@
 """Recurrent layers, each of which adds its output to its input: what `LSTM` and `GRU` share.
 
-In a plain stack of recurrent layers, the last one sees of an input only what the others let through (docs/log/2026-11-16-lstm.md).
+In a plain stack of recurrent layers, the last one sees of an input only what the others let through
+(docs/log/2026-11-16-lstm.md).
 Inputs are projected to gates for all steps of an unroll at once; only the recurrence itself is scanned.
 """
 

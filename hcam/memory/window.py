@@ -4,7 +4,6 @@ With a window of one chunk it is HCAM's local attention, with a long window it i
 """
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -108,7 +107,10 @@ def unroll(
     pair_j2hd = linear(weights, row_jd).reshape(len(row_jd), 2, heads, -1)  # each row's key and value
     age_key_whd = position_keys(params, before + 1, heads, x_td.dtype)
     queries = content_query(params, query_thd), position_query(params, query_thd)
-    attend = partial(_attention, *queries, pair_j2hd[int(fused) :, 0], age_key_whd, start_t, top_k)
+
+    def attend() -> Array:
+        return _attention(*queries, pair_j2hd[int(fused) :, 0], age_key_whd, start_t, top_k)
+
     if fused:
         age_thw = jnp.einsum("thd,whd->thw", queries[1], age_key_whd)
         answer_thd = kernels.window_unroll.attend(_scale(width // heads), queries[0], pair_j2hd, age_thw, start_t)

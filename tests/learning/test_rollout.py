@@ -175,11 +175,18 @@ class Payer(Environment):
         return jnp.zeros(1), state, reward, ended, jnp.bool_(False), {}
 
 
-def one_step(key=0, reward=1.0, ended=True, greedy=False):
+class Dungeon(Payer):
+    """What it calls a level has nothing to do with a mixture of levels."""
+
+    def step(self, key, state, action, params=None):
+        return *super().step(key, state, action, params)[:5], {"level": jnp.int32(3)}
+
+
+def one_step(key=0, reward=1.0, ended=True, greedy=False, env=None):
     inputs = Inputs(jnp.zeros(1), jnp.bool_(False), jnp.int32(0), jnp.float32(0))
     actor = ActorState((jnp.float32(reward), jnp.bool_(ended)), inputs, (), jnp.float32(-0.5), jnp.int32(6))
     fixed: Any = Fixed()
-    return rollout.act(fixed, Payer(), {}, (), jax.random.key(key), actor, greedy=greedy)
+    return rollout.act(fixed, env or Payer(), {}, (), jax.random.key(key), actor, greedy=greedy)
 
 
 def test_without_success_in_its_info_an_environment_is_judged_by_its_return():
@@ -190,6 +197,11 @@ def test_without_success_in_its_info_an_environment_is_judged_by_its_return():
     actor, step = one_step(ended=False)
     assert not any(step.end)
     assert (float(actor.episode_return), int(actor.episode_length)) == (0.5, 7)
+
+
+def test_without_a_mixture_there_is_one_level():
+    """A number beyond it would be counted nowhere, and the episode be lost."""
+    assert int(one_step(env=Dungeon())[1].end.level) == 0
 
 
 def test_the_agent_is_given_preprocessed_observations():

@@ -14,8 +14,9 @@ from absl.testing import absltest
 from dm_env import specs, test_utils
 
 from hcam.adapters.dm_env import DmEnv
-from hcam.envs import Ballet, Environment
+from hcam.envs import Environment
 from hcam.envs.spaces import Box, Discrete
+from hcam.envs.tasks.ballet import Ballet
 
 NORTH, EAST, SOUTH = 0, 2, 4
 

@@ -20,8 +20,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import hcam  # noqa: F401  # tells Gymnasium the names of the tasks
 from hcam.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv, to_gymnasium
-from hcam.envs import Ballet, Environment
+from hcam.envs import Environment
 from hcam.envs.spaces import Box, Discrete, Tokens
+from hcam.envs.tasks.ballet import Ballet
 from hcam.envs.tasks.ballet.choreography import COLORS, DANCES, HOMES, SHAPES
 from tests.envs.tasks.ballet.golden import GOLDEN
 

@@ -125,7 +125,8 @@ def test_time_runs_out(ballet):
 
 def test_gymnasiums_own_check():
     check_env(gymnasium.make(BALLET, level="8_delay48").unwrapped)
-    check_env(gymnasium.make(EnvSpec("Dice-v0", GymnasiumEnv, kwargs={"env": Dice()})).unwrapped)
+    entry_point: Any = GymnasiumEnv
+    check_env(gymnasium.make(EnvSpec("Dice-v0", entry_point, kwargs={"env": Dice()})).unwrapped)
 
 
 def test_kinds_of_values():

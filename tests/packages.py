@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -20,4 +21,10 @@ def install(
     (info / "entry_points.txt").write_text("\n".join(groups))
     (folder / f"{module}.py").write_text(code)
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.delitem(sys.modules, module, raising=False)
+    forget(monkeypatch, module)
+
+
+def forget(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    """A module is imported anew, and is forgotten again when the test is over."""
+    monkeypatch.setitem(sys.modules, module, ModuleType(module))
+    del sys.modules[module]

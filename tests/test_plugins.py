@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from hcam import plugins
-from tests.packages import install
+from tests.packages import forget, install
 
 
 class Thing:
@@ -84,8 +84,8 @@ def test_modules_of_the_working_directory_are_found(tmp_path, monkeypatch):
     (tmp_path / "module_of_one_s_own.py").write_text("answer = 42\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    forget(monkeypatch, "module_of_one_s_own")
     assert plugins.load("module_of_one_s_own:answer") == 42
-    monkeypatch.delitem(sys.modules, "module_of_one_s_own")
 
 
 def test_installed_packages_offer_names_without_being_imported(tmp_path, monkeypatch):
@@ -96,4 +96,3 @@ def test_installed_packages_offer_names_without_being_imported(tmp_path, monkeyp
     assert {name: point.value for name, point in found.items()} == {"one": "stranger:One", "two": "stranger:two"}
     assert "stranger" not in sys.modules
     assert plugins.load(found["one"].value).__name__ == "One"
-    monkeypatch.delitem(sys.modules, "stranger")

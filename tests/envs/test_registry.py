@@ -11,7 +11,7 @@ from hcam.envs import make, registry
 from hcam.envs.probes import PROBES, Echo, FirstSymbol
 from hcam.envs.spaces import Discrete
 from hcam.envs.tasks.ballet import Ballet
-from tests.packages import install
+from tests.packages import forget, install
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,6 @@ def test_a_task_of_an_installed_package(tmp_path, monkeypatch):
     assert type(make("song")).__name__ == type(make("tune", size=3)).__name__ == "Task"
     assert make("tune", size=3).action_space == Discrete(3)
     assert type(make("echo")) is Echo
-    monkeypatch.delitem(sys.modules, "stranger")
 
 
 def test_a_function_or_class_of_one_s_own():
@@ -83,8 +82,8 @@ def test_a_module_in_the_working_directory(tmp_path, monkeypatch):
     (tmp_path / "task_of_one_s_own.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    forget(monkeypatch, "task_of_one_s_own")
     assert make("task_of_one_s_own:make_env", size=4) == Echo(4)
-    monkeypatch.delitem(sys.modules, "task_of_one_s_own")
 
 
 def test_what_a_function_makes_is_adapted():

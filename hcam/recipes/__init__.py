@@ -5,6 +5,7 @@ hcam reproduce TASK EXPERIMENT
 """
 
 import pkgutil
+from dataclasses import replace
 
 from hcam import plugins
 from hcam.config import Config, TaskConfig
@@ -58,4 +59,8 @@ def preset(name: str, task: TaskConfig, env: Environment, memory: str = "hcam") 
             f"there is no recipe for {task.task}, so it has no preset {name!r}: leave out --preset, which then is "
             f"{GENERAL!r}, or train on {', '.join(every())}."
         )
-    return recipe.preset(name, memory)
+    config = recipe.preset(name, memory)
+    own = config.task
+    weights = task.weights or (() if task.levels else own.weights)
+    kept = replace(own, levels=task.levels or own.levels, weights=weights, options={**own.options, **task.options})
+    return replace(config, task=kept)

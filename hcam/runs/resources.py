@@ -19,12 +19,13 @@ def refuse_too_large(learner: Learner, seeds: int) -> None:
     The state by itself comes first: tracing a step makes position codes as long as a memory's window, which for one
     that does not fit may take minutes, and more memory than there is.
     """
+    try:
+        jax.eval_shape(lambda key: (learner.agent.init_params(key), learner.agent.init_state()), jax.random.key(0))
+    except (OverflowError, TypeError) as error:  # an axis that is longer than JAX can count
+        raise ValueError(f"this run is too large for any machine ({error}): lower {_LARGE}.") from error
     available = available_bytes()
     for estimate in (state_bytes, needed_bytes):
-        try:
-            needed = seeds * estimate(learner)
-        except (OverflowError, TypeError, ValueError) as error:  # an axis that is longer than JAX can count
-            raise ValueError(f"this run is too large for any machine ({error}): lower {_LARGE}.") from error
+        needed = seeds * estimate(learner)
         if available and needed > MARGIN * available:
             raise ValueError(
                 f"this run needs at least {needed / 1e9:,.1f} GB of memory, but this machine has "

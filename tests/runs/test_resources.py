@@ -12,9 +12,10 @@ from hcam.agent import AgentConfig
 from hcam.agent.encoder import EncoderConfig
 from hcam.agent.heads import HeadsConfig
 from hcam.config import Config, RunConfig, TaskConfig
+from hcam.envs.probes import Echo
 from hcam.learning.learner import LearnerConfig
 from hcam.learning.objectives import ObjectiveConfig
-from hcam.memory import HCAM, TrXL
+from hcam.memory import HCAM, LSTM, TrXL
 from hcam.recipes.ballet import RECIPE
 from hcam.runs import resources
 from hcam.training import make_learner
@@ -71,8 +72,9 @@ MANY = {
     "unroll": replace(SMALL, learner=LearnerConfig(environments=64, unroll=10**9)),
     "slots": replace(SMALL, agent=replace(SMALL.agent, memory=HCAM(width=16, heads=2, slots=10**9))),
     "more slots than JAX can count": replace(
-        SMALL, agent=replace(SMALL.agent, memory=HCAM(width=16, heads=2, slots=10**15))
+        SMALL, agent=replace(SMALL.agent, memory=HCAM(width=16, heads=2, slots=2**63))
     ),
+    "more units than JAX can count": replace(SMALL, agent=replace(SMALL.agent, memory=LSTM(width=2**32))),
     "window": replace(SMALL, agent=replace(SMALL.agent, memory=HCAM(width=16, heads=2, window=10**8))),
     "window without chunks": replace(SMALL, agent=replace(SMALL.agent, memory=TrXL(width=16, heads=2, window=10**8))),
     "chunk": replace(SMALL, agent=replace(SMALL.agent, memory=HCAM(width=16, heads=2, chunk=10**8))),
@@ -92,12 +94,36 @@ def test_what_cannot_fit_is_refused_at_once(name):
     assert sum(array.nbytes for array in jax.live_arrays()[before:]) < 1e6
 
 
+class Untaught(Echo):
+    """Has nobody to learn from."""
+
+    def expert(self, state):
+        raise ValueError("Untaught has no scripted expert.")
+
+
+class Broken(Echo):
+    def advance(self, key, state, action, level):
+        raise TypeError("this environment is broken.")
+
+
+def test_what_an_environment_refuses_is_not_about_size():
+    """Its own sentence, and no advice to lower anything."""
+    small = replace(SMALL, task=TaskConfig(task="echo"))
+    taught = replace(small, objective=ObjectiveConfig(objective="cross_entropy"))
+    with pytest.raises(ValueError, match="Untaught") as refused:
+        make_learner(taught, Untaught())
+    assert str(refused.value) == "Untaught has no scripted expert."
+    make_learner(small, Untaught())
+    with pytest.raises(TypeError, match="broken") as failed:
+        make_learner(small, Broken())
+    assert str(failed.value) == "this environment is broken."
+
+
 def test_the_sentence_has_both_numbers(monkeypatch):
     monkeypatch.setattr(resources, "available_bytes", lambda: 2 * 10**9)
     monkeypatch.setattr(resources, "state_bytes", lambda learner: 10**8)
     monkeypatch.setattr(resources, "needed_bytes", lambda learner: 1234567890)
-    learner: Any = None
-    resources.refuse_too_large(learner, 1)
+    learner = make_learner(replace(SMALL, task=TaskConfig(task="echo")))
     sentence = (
         "this run needs at least 2.5 GB of memory, but this machine has 2.0: lower --environments, --unroll or the "
         "sizes of the memory."
@@ -108,10 +134,9 @@ def test_the_sentence_has_both_numbers(monkeypatch):
 
 def test_where_nothing_is_known_of_the_machine_nothing_is_refused(monkeypatch):
     monkeypatch.setattr(resources, "available_bytes", lambda: None)
-    learner: Any = None
     for name in ("state_bytes", "needed_bytes"):
         monkeypatch.setattr(resources, name, lambda learner: 10**30)
-    resources.refuse_too_large(learner, 1)
+    make_learner(replace(SMALL, task=TaskConfig(task="echo")))
 
 
 def test_this_machine_has_some_memory():

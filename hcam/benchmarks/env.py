@@ -37,7 +37,7 @@ def run(
     rounds: int,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Transition per second for every batch size, as plain numbers."""
+    """Steps per second for every batch size, as plain numbers."""
     env = task.make()
     params = env.params(*levels)
     checks.positive(steps=steps, rounds=rounds, **{f"batch {batch}": batch for batch in batches})
@@ -127,7 +127,7 @@ def show(results: dict[str, Any]) -> Table:
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """Transition a second over the number of environments."""
+    """Steps a second over the number of environments."""
     import matplotlib
 
     matplotlib.use("Agg")

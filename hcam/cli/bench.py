@@ -40,13 +40,13 @@ def bench_memory(
     given are the paper's on an accelerator and small ones on a CPU.
 
     Args:
-        lengths: Transition of history to measure at.
+        lengths: Steps of history to measure at.
         batch: Environments learned from at once.
         actors: Environments acting at once.
-        unroll: Transition per environment in learning: the queries of one read.
+        unroll: Steps per environment in learning: the queries of one read.
         width: Features.
         heads: Attention heads.
-        chunk: Transition in a chunk.
+        chunk: Steps in a chunk.
         top_k: Chunks recalled per query.
         layers: Layers of the memory that acts.
         dtype: float32 or bfloat16.
@@ -86,7 +86,7 @@ def bench_env(
         level: Levels, of which every episode draws one. Without any, the task's own mixture.
         env_arg: Options of the environment.
         batch: Numbers of environments at once. Without any, some that suit this machine.
-        steps: Transition of each environment in one call of the program.
+        steps: Steps of each environment in one call of the program.
         rounds: How often each variant is timed; the median counts.
         out: Where bench.json and bench.png go.
         redraw: Measure nothing, print and draw what is in the folder.

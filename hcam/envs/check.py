@@ -198,7 +198,7 @@ def _judge(seen_bt: _Seen, steps: int, fixed_start: bool) -> Report:
 def _check_replay(
     env: Environment, params: EnvParams, alone: Programs, held: _Held, resets: Observation, fixed_start: bool
 ) -> None:
-    """Transition again and again from where each environment stood before its first end."""
+    """Steps again and again from where each environment stood before its first end."""
 
     def draw(seed: Any, state: State, action: jax.Array) -> Any:
         return env.step(jax.random.key(seed), state, action, params)

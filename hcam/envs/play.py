@@ -46,7 +46,7 @@ def one(env: Environment, policy: Policy, key: jax.Array, now: Now, params: EnvP
 
 
 def play(env: Environment, policy: Policy, key: jax.Array, now: Now, params: EnvParams, steps: int) -> tuple[Now, Step]:
-    """Transition of one environment, stacked in time. `jax.vmap` over key and now for a batch."""
+    """Steps of one environment, stacked in time. `jax.vmap` over key and now for a batch."""
 
     def body(now: Now, t: jax.Array) -> tuple[Now, Step]:
         return one(env, policy, jax.random.fold_in(key, t), now, params)

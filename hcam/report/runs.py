@@ -39,7 +39,7 @@ class Run:
 
     @property
     def rate(self) -> float | None:
-        """Transition a second, compilation included."""
+        """Steps a second, compilation included."""
         return self.steps / self.seconds if self.seconds else None
 
 
@@ -121,7 +121,7 @@ def window(runs: Sequence[Run], smooth: int | None = None) -> int:
 
 
 def series(points: Iterable[tuple[Any, Any, Any]], smooth: int) -> Points:
-    """Transition and running means of (steps, value, weight); points without a value or a weight do not count."""
+    """Steps and running means of (steps, value, weight); points without a value or a weight do not count."""
     known = [(step, finite(value), finite(weight)) for step, value, weight in points]
     kept = [point for point in known if point[1] is not None and point[2]]
     if not kept:

@@ -138,7 +138,7 @@ def test_batches_of_batches_and_none():
 
 
 def again(env, keys, state):
-    """Transition a state, and then the same one again."""
+    """Steps a state, and then the same one again."""
     jax.block_until_ready(jax.vmap(env.step)(keys, state, jnp.zeros(2, jnp.int32)))
     return jax.vmap(env.step)(keys, state, jnp.zeros(2, jnp.int32))
 

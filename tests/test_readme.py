@@ -36,8 +36,8 @@ def test_every_option_is_documented():
     """Each field of each configuration stands in docs/memory.md."""
     from dataclasses import fields
 
-    from hcam.memory import CONFIGS
+    from hcam.memory import MEMORIES
 
     page = (ROOT / "docs/memory.md").read_text()
-    missing = {(name, f.name) for name, config in CONFIGS.items() for f in fields(config) if f"`{f.name}`" not in page}
+    missing = {(name, f.name) for name, config in MEMORIES.items() for f in fields(config) if f"`{f.name}`" not in page}
     assert not missing

@@ -164,7 +164,7 @@ def feature_map(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int
     """Height, width and channels of the image encoder's last feature map."""
     height, width = shape[:2]
     for size, stride in zip(config.kernel_sizes, config.strides, strict=True):
-        if max(size, stride) > max(shape[:2]):
+        if max(size, stride) > max(3, *shape[:2]):  # the usual 3 x 3, padded, takes an image of any size
             raise ValueError(
                 f"a convolution of size {size} and stride {stride} is larger than an image of {shape[0]} x {shape[1]}: "
                 "choose smaller kernel_sizes and strides."

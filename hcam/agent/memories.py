@@ -1,5 +1,6 @@
 """Memories by name: those of `hcam.memory`, those of installed packages, and a configuration of one's own."""
 
+from contextlib import suppress
 from typing import Any
 
 from hcam import plugins
@@ -34,12 +35,19 @@ def find(name: str) -> Kind:
 
 def name_of(config: Any) -> str:
     """The name that `find` knows a configuration's class by."""
-    kinds = {kind: name for name, kind in MEMORIES.items()}
-    kinds |= {plugins.load(point.value): name for name, point in plugins.installed(GROUP).items()}
-    name = kinds.get(type(config)) or plugins.path_of(type(config))
+    ours = {kind: name for name, kind in MEMORIES.items()}
+    name = ours.get(type(config)) or _installed_name(type(config)) or plugins.path_of(type(config))
     if name is None:
         raise ValueError(
             f"{type(config).__name__} cannot be loaded by name, so a run with it could not be read again: define it at "
             "the top of a module."
         )
     return name
+
+
+def _installed_name(kind: Kind) -> str | None:
+    for name, point in plugins.installed(GROUP).items():
+        with suppress(ValueError):  # of somebody else's package, which may be broken
+            if plugins.load(point.value) is kind:
+                return name
+    return None

@@ -156,7 +156,8 @@ class Environment:
             last, reward, terminated, truncated, info = self.advance(key_advance, state, action, played)
         fresh, done = self._start(key_start, params), terminated | truncated
         after = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, last)
-        info = info | {"terminated": terminated, "truncated": truncated, "level": getattr(state, "level", jnp.int32(0))}
+        info = info | {"terminated": terminated, "truncated": truncated}
+        info |= {"level": state.level} if hasattr(state, "level") else {}
         info["final_observation"] = self.observe(last, played)
         return self.observe(after, level_of(params, after)), after, reward, terminated, truncated, info
 

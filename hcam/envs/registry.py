@@ -45,6 +45,10 @@ def find(task: str) -> Maker:
         )
     if plugins.is_path(path):
         maker: Maker = plugins.load(path)
+        if not callable(maker):
+            raise ValueError(
+                f"{path} must be a class or a function that makes an environment, but is a {type(maker).__name__}."
+            )
         return maker
     raise ValueError(
         f"there is no task {task!r}: choose from {', '.join(names())}, or name a function of your own that makes an "

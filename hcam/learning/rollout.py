@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from hcam.agent import Agent
 from hcam.envs.environment import Environment
+from hcam.envs.levels import Mixture
 from hcam.learning import layout
 from hcam.types import ActorState, Array, EnvParams, EpisodeEnd, Inputs, Params, Transition
 
@@ -37,12 +38,14 @@ def act(
         label = env.label(actor.env).astype(jnp.int32) if labelled else None
         observation, state, reward, terminated, truncated, info = env.step(key_step, actor.env, action, env_params)
     done = terminated | truncated
+    # Without a mixture, an environment may call by the name of level whatever it likes.
+    level = info.get("level", jnp.int32(0)) if isinstance(env_params, Mixture) else jnp.int32(0)
     episode_return, length = actor.episode_return + reward, actor.episode_length + 1
     end = EpisodeEnd(
         done,
         jnp.where(done, episode_return, 0.0),
         jnp.where(done, length, 0),
-        jnp.where(done, info.get("level", jnp.int32(0)), 0),
+        jnp.where(done, level, 0),
         done & env.success(episode_return, info),
     )
     transition = Transition(actor.inputs, action, output.logits, reward, terminated, truncated, label, end)

@@ -60,5 +60,7 @@ def preset(name: str, task: TaskConfig, env: Environment, memory: str = "hcam") 
             f"{GENERAL!r}, or train on {', '.join(every())}."
         )
     config = recipe.preset(name, memory)
-    given = {key: value for key in ("levels", "weights") if (value := getattr(task, key))}
-    return replace(config, task=replace(config.task, options=config.task.options | task.options, **given))
+    own = config.task
+    weights = task.weights or (() if task.levels else own.weights)
+    kept = replace(own, levels=task.levels or own.levels, weights=weights, options={**own.options, **task.options})
+    return replace(config, task=kept)

@@ -1,6 +1,7 @@
 """What a recipe consists of: settings to start from, the paper's experiments with its numbers, and words for a page."""
 
 import dataclasses
+import json
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -93,11 +94,12 @@ class Recipe:
         words = ["hcam", "train", self.task, "--preset", experiment.preset]
         words += [] if experiment.memory == "hcam" else ["--memory", experiment.memory]
         words += flags({**experiment.overrides, **more})
-        lines = [[*words, "--seed", str(seed), "--run", folder.as_posix()]]
+        lines = [shlex.join([*words, "--seed", str(seed), "--run", folder.as_posix()])]
         if experiment.evaluate:
             out = (folder / OTHER_LEVELS).as_posix()
-            lines += [["hcam", "eval", folder.as_posix(), "--level", *experiment.evaluate, "--out", out]]
-        return [shlex.join(line) for line in lines]
+            words = ["hcam", "eval", folder.as_posix(), "--level", *experiment.evaluate, "--out", out]
+            lines += [shlex.join(words)]
+        return lines
 
 
 OTHER_LEVELS = "eval-other-levels.json"  # where a run's evaluation on levels that it never trained on goes
@@ -111,10 +113,21 @@ def flags(settings: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool):
             words += [f"--{name}" if value else f"--no-{name}"]
         elif isinstance(value, Mapping):  # the options of an environment
-            words += ["--env-arg", *(f"{key}={part}" for key, part in value.items())]
+            words += ["--env-arg", *(f"{key}={_as_text(part)}" for key, part in value.items())]
         else:
             words += [f"--{name}", *(str(part) for part in (value if isinstance(value, list | tuple) else [value]))]
     return words
+
+
+def _as_text(value: Any) -> str:
+    """JSON, which `--env-arg` reads; a text as it is, unless that would be read as something else."""
+    try:
+        json.loads(value)
+    except ValueError:
+        return str(value)
+    except TypeError:  # no text
+        pass
+    return json.dumps(value)
 
 
 def memory_of(name: str, common: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]) -> Any:

@@ -8,22 +8,29 @@ import jax
 
 from hcam.learning.learner import Learner
 from hcam.learning.rollout import act
+from hcam.types import TrainState
 
 MARGIN = 0.95  # of a machine's memory: what is estimated is a lower bound
 
 
 def refuse_too_large(learner: Learner, seeds: int) -> None:
-    """Raises where the run's state and one unroll of it alone would not fit."""
-    available = available_bytes()
+    """Raises where the run's state and one unroll of it alone would not fit.
+
+    The state by itself comes first: tracing a step makes position codes as long as a memory's window, which for one
+    that does not fit may take minutes, and more memory than there is.
+    """
     try:
-        needed = seeds * needed_bytes(learner)
-    except (OverflowError, TypeError, ValueError) as error:  # an axis that is longer than JAX can count
+        jax.eval_shape(lambda key: (learner.agent.init_params(key), learner.agent.init_state()), jax.random.key(0))
+    except (OverflowError, TypeError) as error:  # an axis that is longer than JAX can count
         raise ValueError(f"this run is too large for any machine ({error}): lower {_LARGE}.") from error
-    if available and needed > MARGIN * available:
-        raise ValueError(
-            f"this run needs at least {needed / 1e9:,.1f} GB of memory, but this machine has {available / 1e9:,.1f}: "
-            f"lower {_LARGE}."
-        )
+    available = available_bytes()
+    for estimate in (state_bytes, needed_bytes):
+        needed = seeds * estimate(learner)
+        if available and needed > MARGIN * available:
+            raise ValueError(
+                f"this run needs at least {needed / 1e9:,.1f} GB of memory, but this machine has "
+                f"{available / 1e9:,.1f}: lower {_LARGE}."
+            )
 
 
 _LARGE = "--environments, --unroll or the sizes of the memory"
@@ -31,13 +38,21 @@ _LARGE = "--environments, --unroll or the sizes of the memory"
 
 def needed_bytes(learner: Learner) -> int:
     """The state of a run and the transitions of one unroll, of one seed."""
-    config = learner.config
-    one = learner._replace(config=type(config)(environments=1, unroll=1))
-    state = jax.eval_shape(one.init, jax.random.key(0))
+    one, state = _one_environment(learner)
     step = partial(act, one.agent, one.env, labelled=one.objective.labelled)
     _, transition = jax.eval_shape(step, state.params, one.env_params, state.key, _first(state.actors_b))
-    per_environment = _bytes(state.actors_b) + config.unroll * _bytes(transition)
-    return _bytes((state.params, state.optimiser)) + config.environments * per_environment
+    return state_bytes(learner) + learner.config.environments * learner.config.unroll * _bytes(transition)
+
+
+def state_bytes(learner: Learner) -> int:
+    """Parameters, optimiser and actors with their memories, of one seed."""
+    _, state = _one_environment(learner)
+    return _bytes((state.params, state.optimiser)) + learner.config.environments * _bytes(state.actors_b)
+
+
+def _one_environment(learner: Learner) -> tuple[Learner, TrainState]:
+    one = learner._replace(config=type(learner.config)(environments=1, unroll=1))
+    return one, jax.eval_shape(one.init, jax.random.key(0))
 
 
 def _first(tree_b: Any) -> Any:

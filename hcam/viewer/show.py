@@ -52,8 +52,8 @@ def task_table() -> Table:
     for name in envs.names():
         try:
             cells = _about(envs.make(name))
-        except ValueError as error:  # of somebody else's package
-            cells = [f"cannot be made: {error}", *[""] * 4]
+        except Exception as error:  # of somebody else's package, whatever that raises
+            cells = [f"cannot be made: {str(error) or type(error).__name__}", *[""] * 4]
         table.add_row(*(Text(cell) for cell in (name, *cells)))
     return table
 

@@ -14,8 +14,9 @@ from absl.testing import absltest
 from dm_env import specs, test_utils
 
 from hcam.adapters.dm_env import DmEnv
-from hcam.envs import Ballet, Environment
+from hcam.envs import Environment
 from hcam.envs.spaces import Box, Discrete
+from hcam.envs.tasks.ballet import Ballet
 
 NORTH, EAST, SOUTH = 0, 2, 4
 
@@ -28,7 +29,7 @@ class Countdown(Environment):
     def levels(self):
         return ("short", "long")
 
-    def params(self, *levels):
+    def params(self, *levels, weights=None):
         return jnp.int32({"short": 3, "long": 6}[levels[0] if levels else "short"])
 
     @property
@@ -174,6 +175,18 @@ def test_reset_in_the_middle_starts_again():
     env.step(0)
     assert env.reset().observation.tolist() == [6, -6]
     assert env.step(0).observation.tolist() == [5, -5]
+
+
+def test_episodes_draw_one_of_several_levels():
+    """Each episode has the length of a level that was asked for, and both are played."""
+    env = DmEnv("first_symbol", level=["blanks1", "blanks3"], seed=0)
+    lengths, length = set(), 0
+    for _ in range(80):
+        time_step = env.step(0)
+        length = 0 if time_step.first() else length + 1
+        if time_step.last():
+            lengths.add(length)
+    assert lengths == {3, 5}
 
 
 def test_specs_and_values():

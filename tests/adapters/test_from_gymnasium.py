@@ -8,10 +8,9 @@ import pytest
 from gymnasium import spaces
 
 from hcam.adapters.from_gymnasium import from_gymnasium
-from hcam.envs import Ballet
 from hcam.envs.play import at_random, begin, play
 from hcam.envs.spaces import Box, Discrete, Tokens
-from hcam.envs.tasks.ballet import VOCABULARY
+from hcam.envs.tasks.ballet import VOCABULARY, Ballet
 from hcam.envs.tasks.ballet.choreography import COLORS, DANCES, SHAPES
 from tests.envs.tasks.ballet.slow_ballet import SlowBallet
 
@@ -139,7 +138,7 @@ def test_batches_of_batches_and_none():
 
 
 def again(env, keys, state):
-    """Transition a state, and then the same one again."""
+    """Steps a state, and then the same one again."""
     jax.block_until_ready(jax.vmap(env.step)(keys, state, jnp.zeros(2, jnp.int32)))
     return jax.vmap(env.step)(keys, state, jnp.zeros(2, jnp.int32))
 

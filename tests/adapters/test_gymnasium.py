@@ -20,8 +20,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import hcam  # noqa: F401  # tells Gymnasium the names of the tasks
 from hcam.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv, to_gymnasium
-from hcam.envs import Ballet, Environment
+from hcam.envs import Environment
 from hcam.envs.spaces import Box, Discrete, Tokens
+from hcam.envs.tasks.ballet import Ballet
 from hcam.envs.tasks.ballet.choreography import COLORS, DANCES, HOMES, SHAPES
 from tests.envs.tasks.ballet.golden import GOLDEN
 
@@ -124,7 +125,8 @@ def test_time_runs_out(ballet):
 
 def test_gymnasiums_own_check():
     check_env(gymnasium.make(BALLET, level="8_delay48").unwrapped)
-    check_env(gymnasium.make(EnvSpec("Dice-v0", GymnasiumEnv, kwargs={"env": Dice()})).unwrapped)
+    entry_point: Any = GymnasiumEnv
+    check_env(gymnasium.make(EnvSpec("Dice-v0", entry_point, kwargs={"env": Dice()})).unwrapped)
 
 
 def test_kinds_of_values():

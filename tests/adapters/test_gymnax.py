@@ -18,10 +18,10 @@ from gymnax.environments import spaces  # type: ignore[import-untyped]
 from gymnax.environments.classic_control.cartpole import CartPole  # type: ignore[import-untyped]
 
 from hcam.adapters.gymnax import from_gymnax, to_gymnax
-from hcam.envs import Ballet, Environment
+from hcam.envs import Environment
 from hcam.envs.play import at_random, begin, play
 from hcam.envs.spaces import Box, Discrete
-from hcam.envs.tasks.ballet import VOCABULARY
+from hcam.envs.tasks.ballet import VOCABULARY, Ballet
 from hcam.envs.tasks.ballet.choreography import Level
 
 ENV = Ballet(tile=1)

@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 
 from hcam import agent, envs
-from hcam.agent import AgentConfig, Inputs, MemoryConfig, encoder
+from hcam.agent import AgentConfig, encoder
 from hcam.agent.encoder import EncoderConfig
 from hcam.agent.heads import HeadsConfig
 from hcam.envs.spaces import Box, Discrete, Tokens
+from hcam.memory import LSTM
+from hcam.types import Inputs
 
 WORDS = Tokens(("", "watch", "circle", "zee"), length=5)
-SMALL = EncoderConfig(channels=(4, 6), filters=(3, 3), strides=(3, 1), language=8, word=4)
+cnn: Any = partial(EncoderConfig, vision="cnn")
+BALLET = cnn(kernel_sizes=(9, 3, 3), strides=(9, 1, 1))  # one tile at a time
+SMALL = cnn(channels=(4, 6), kernel_sizes=(3, 3), strides=(3, 1), language=8, word=4)
 SPACE: Any = {
     "image": Box((6, 9, 3), 0, 255, "uint8"),
     "instruction": WORDS,
@@ -82,17 +86,17 @@ def shape_of_map(config, space):
     def run(key):
         params = encoder.init_part(key, config, space)
         seen = encoder.preprocess(config, space, jnp.zeros(space.shape))
-        y_hwc = encoder.begin({"image": params}, config, {"image": space}, {"image": seen}, "float32")["image"]
+        y_hwc = encoder.embed({"image": params}, config, {"image": space}, {"image": seen}, "float32")["image"]
         if not encoder.is_patchify(config):
-            y_hwc = encoder.conv(encoder.first_layer(params, config), y_hwc, config.filters[0], config.strides[0])
+            y_hwc = encoder.conv(encoder.first_layer(params, config), y_hwc, config.kernel_sizes[0], config.strides[0])
         return (encoder.resnet if config.vision == "resnet" else encoder.cnn)(params, config, y_hwc)
 
     return jax.eval_shape(run, jax.random.key(0)).shape
 
 
 def test_the_cnn_of_ballet_sees_one_tile_at_a_time():
-    config, space = EncoderConfig(), Box((99, 99, 3), 0, 255, "uint8")
-    assert (config.channels, config.filters, config.strides) == ((16, 32, 32), (9, 3, 3), (9, 1, 1))
+    config, space = BALLET, Box((99, 99, 3), 0, 255, "uint8")
+    assert (config.channels, config.kernel_sizes, config.strides) == ((16, 32, 32), (9, 3, 3), (9, 1, 1))
     assert shape_of_map(config, space) == encoder.feature_map(config, space.shape) == (11, 11, 32)
     first = encoder.init_cnn(jax.random.key(0), config, space)["conv_0"]
     assert first["w"].shape == (9 * 9 * 3, 16)
@@ -102,13 +106,14 @@ def test_the_cnn_of_ballet_sees_one_tile_at_a_time():
     ("shape", "expected"), [((72, 96, 3), (9, 12)), ((71, 97, 3), (9, 13)), ((65, 3, 1), (9, 1)), ((1, 1, 3), (1, 1))]
 )
 def test_a_resnet_takes_images_of_any_size(shape, expected):
-    config = EncoderConfig(vision="resnet", filters=(3, 3, 3), strides=(2, 2, 2))
+    config = EncoderConfig()
+    assert (config.vision, config.kernel_sizes, config.strides) == ("resnet", (3, 3, 3), (2, 2, 2))
     space = Box(shape, 0, 255, "uint8")
     assert shape_of_map(config, space) == encoder.feature_map(config, shape) == (*expected, 32)
 
 
 def test_a_resnet_encodes_an_image_with_odd_sides():
-    config = EncoderConfig(vision="resnet", channels=(4, 4), filters=(3, 3), strides=(2, 2), blocks=(1, 2))
+    config = EncoderConfig(vision="resnet", channels=(4, 4), kernel_sizes=(3, 3), strides=(2, 2), blocks=(1, 2))
     space = Box((9, 7, 3), 0, 255, "uint8")
     params = jax.jit(lambda key: encoder.init(key, config, space, actions=2, width=64))(jax.random.key(0))
     assert sorted(params["observation"]["stage_1"], reverse=True) == ["down", "conv_3", "conv_2", "conv_1", "conv_0"]
@@ -130,13 +135,13 @@ def test_a_residual_pair_adds_to_what_came_in():
 
 def part_of(params, config, space, seen):
     """The features of one image."""
-    begun = encoder.begin({"image": params}, config, {"image": space}, {"image": seen}, "float32")
-    return encoder.finish_part(params, config, space, begun["image"], "float32")
+    embedded = encoder.embed({"image": params}, config, {"image": space}, {"image": seen}, "float32")
+    return encoder.encode_part(params, config, space, embedded["image"], "float32")
 
 
 def test_bytes_are_scaled_to_one():
     """A 1 x 1 image through a single weight of 1 gives the pixel over 255."""
-    config = EncoderConfig(channels=(1,), filters=(1,), strides=(1,))
+    config = cnn(channels=(1,), kernel_sizes=(1,), strides=(1,))
     space = Box((1, 1, 1), 0, 255, "uint8")
     params = {"conv_0": {"w": jnp.ones((1, 1)), "b": jnp.zeros(1)}}
     for pixel in (0, 51, 255):
@@ -145,24 +150,24 @@ def test_bytes_are_scaled_to_one():
         np.testing.assert_allclose(found, [pixel / 255], rtol=1e-6)
 
 
-def test_light_is_what_was_seen():
+def test_dequantized_pixels_are_the_pixels():
     """Of bytes with a sign, of bytes without, and of numbers."""
     byte_c = jnp.arange(256).astype(jnp.uint8)
-    for kept_c in (byte_c, encoder.signed(byte_c), byte_c.astype(jnp.float32)):
+    for kept_c in (byte_c, encoder.to_signed(byte_c), byte_c.astype(jnp.float32)):
         np.testing.assert_allclose(encoder.dequantize(255, kept_c), np.arange(256) / 255, rtol=1e-6)
-    assert encoder.signed(byte_c).dtype == jnp.int8
+    assert encoder.to_signed(byte_c).dtype == jnp.int8
 
 
 # What is kept of an image ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1, 1), (3, 3), (16, 16), (17, 32), (27, 32), (243, 256), (256, 256)])
-def test_patches_are_filled_up_to_multiples_of_sixteen(size, expected):
-    assert encoder.filled(size) == expected
+def test_patches_are_padded_to_multiples_of_sixteen(size, expected):
+    assert encoder.padded_size(size) == expected
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
-def test_looking_cuts_an_image_and_leaves_all_else_as_it_is(dtype):
+def test_preprocessing_cuts_an_image_and_leaves_all_else_as_it_is(dtype):
     space = SPACE | {"image": Box((6, 9, 3), 0, 255, dtype)}
     observation = observation_of(space)
     seen = encoder.preprocess(SMALL, space, observation)
@@ -178,12 +183,12 @@ def test_looking_cuts_an_image_and_leaves_all_else_as_it_is(dtype):
     assert not seen["image"][:, 27:].any()
 
 
-def test_small_patches_are_not_filled_up_and_overlapping_ones_not_cut():
+def test_small_patches_are_not_padded_and_overlapping_ones_not_cut():
     space = Box((6, 9, 3), 0, 255, "uint8")
     image = space.sample(jax.random.key(0))
-    pixels = encoder.preprocess(EncoderConfig(channels=(4,), filters=(1,), strides=(1,)), space, image)
+    pixels = encoder.preprocess(cnn(channels=(4,), kernel_sizes=(1,), strides=(1,)), space, image)
     np.testing.assert_array_equal(pixels, np.asarray(image).reshape(6 * 9, 3).astype("int32") - 128)
-    assert encoder.preprocess(EncoderConfig(filters=(5, 3, 3), strides=(3, 1, 1)), space, image) is image
+    assert encoder.preprocess(cnn(kernel_sizes=(5, 3, 3), strides=(3, 1, 1)), space, image) is image
 
 
 def plain_conv(params, x_hwc, size, stride):
@@ -200,13 +205,13 @@ def plain_conv(params, x_hwc, size, stride):
 
 
 def plain_cnn(params, config, x_hwc):
-    for n, (size, stride) in enumerate(zip(config.filters, config.strides, strict=True)):
+    for n, (size, stride) in enumerate(zip(config.kernel_sizes, config.strides, strict=True)):
         x_hwc = jax.nn.relu(plain_conv(params[f"conv_{n}"], x_hwc, size, stride))
     return x_hwc
 
 
 def plain_resnet(params, config, x_hwc):
-    for n, (size, stride, blocks) in enumerate(zip(config.filters, config.strides, config.blocks, strict=True)):
+    for n, (size, stride, blocks) in enumerate(zip(config.kernel_sizes, config.strides, config.blocks, strict=True)):
         stage = params[f"stage_{n}"]
         x_hwc = plain_conv(stage["down"], x_hwc, size, stride)
         for b in range(blocks):
@@ -221,12 +226,12 @@ RESNET: Any = {"vision": "resnet", "channels": (4, 4), "blocks": (1, 2)}
 @pytest.mark.parametrize(
     ("config", "space"),
     [
-        (EncoderConfig(), Box((99, 99, 3), 0, 255, "uint8")),  # 243 pixels a patch, filled up to 256
-        (EncoderConfig(channels=(4, 6), filters=(5, 3), strides=(5, 2)), Box((15, 25, 1), 0, 255, "uint8")),  # 25 to 32
-        (EncoderConfig(channels=(4,), filters=(1,), strides=(1,)), Box((4, 6, 3), 0, 255, "uint8")),  # 3, and no more
-        (EncoderConfig(channels=(4, 6), filters=(3, 2), strides=(3, 2)), Box((12, 6, 2), 0, 1)),
-        (EncoderConfig(**RESNET, filters=(3, 3), strides=(2, 2)), Box((9, 7, 3), 0, 255, "uint8")),  # overlap
-        (EncoderConfig(**RESNET, filters=(3, 2), strides=(3, 2)), Box((12, 18, 3), 0, 255, "uint8")),  # 27 to 32
+        (BALLET, Box((99, 99, 3), 0, 255, "uint8")),  # 243 pixels a patch, padded to 256
+        (cnn(channels=(4, 6), kernel_sizes=(5, 3), strides=(5, 2)), Box((15, 25, 1), 0, 255, "uint8")),  # 25 to 32
+        (cnn(channels=(4,), kernel_sizes=(1,), strides=(1,)), Box((4, 6, 3), 0, 255, "uint8")),  # 3, and no more
+        (cnn(channels=(4, 6), kernel_sizes=(3, 2), strides=(3, 2)), Box((12, 6, 2), 0, 1)),
+        (EncoderConfig(**RESNET, kernel_sizes=(3, 3), strides=(2, 2)), Box((9, 7, 3), 0, 255, "uint8")),  # overlap
+        (EncoderConfig(**RESNET, kernel_sizes=(3, 2), strides=(3, 2)), Box((12, 18, 3), 0, 255, "uint8")),  # 27 to 32
     ],
 )
 def test_encoding_and_learning_are_those_of_plain_convolutions(config, space):
@@ -308,7 +313,7 @@ def test_bfloat16_is_close_to_float32(small):
 def built(last_action):
     config = AgentConfig(
         encoder=EncoderConfig(last_action=last_action),
-        memory=MemoryConfig(memory="lstm", width=16, layers=1),
+        memory=LSTM(width=16, layers=1),
         heads=HeadsConfig(hidden=4),
     )
     made = agent.make(config, envs.make("echo"))
@@ -347,14 +352,16 @@ def test_without_the_option_they_are_not_seen():
     ("wrong", "sentence"),
     [
         ({"vision": "vit"}, "vision must be one of 'cnn', 'resnet', but is 'vit'."),
-        ({"filters": (9, 3)}, "filters has 2 entries, but channels has 3: one per layer."),
+        ({"kernel_sizes": (9, 3)}, "kernel_sizes has 2 entries, but channels has 3: one per layer."),
         ({"strides": (9, 1, 1, 1)}, "strides has 4 entries, but channels has 3: one per layer."),
         ({"vision": "resnet", "blocks": (2,)}, "blocks has 1 entries, but channels has 3: one per layer."),
-        ({"channels": (), "filters": (), "strides": ()}, "channels must have at least one entry: one per layer."),
+        ({"channels": (), "kernel_sizes": (), "strides": ()}, "channels must have at least one entry: one per layer."),
         ({"channels": (16, 0, 32)}, "channels[1] must be a whole number of at least 1, but is 0."),
         ({"strides": (9, 1, -1)}, "strides[2] must be a whole number of at least 1, but is -1."),
         ({"language": 0}, "language must be a whole number of at least 1, but is 0."),
-        ({"word": 2.5}, "word must be a whole number of at least 1, but is 2.5."),
+        ({"word": 2.5}, "word must be a whole number, but is 2.5."),
+        ({"channels": [16, 32, 32]}, "channels must be a tuple, each of it a whole number, but is [16, 32, 32]."),
+        ({"last_action": 1}, "last_action must be True or False, but is 1."),
     ],
 )
 def test_sizes_that_make_no_sense_are_refused(wrong, sentence):
@@ -363,10 +370,21 @@ def test_sizes_that_make_no_sense_are_refused(wrong, sentence):
 
 
 def test_a_cnn_needs_no_blocks():
-    assert EncoderConfig(blocks=()).blocks == ()
+    assert cnn(blocks=()).blocks == ()
 
 
 def test_images_that_cannot_be_cut_into_patches_are_refused_before_anything_is_built():
-    sentence = "images of 11 x 11 cannot be cut into patches of 9: choose filters and strides that divide them."
+    sentence = "images of 11 x 11 cannot be cut into patches of 9: choose kernel_sizes and strides that divide them."
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
-        agent.make(AgentConfig(), envs.make("ballet", tile=1))
+        agent.make(AgentConfig(encoder=BALLET), envs.make("ballet", tile=1))
+
+
+def test_convolutions_larger_than_the_image_are_refused():
+    """A kernel of a billion would otherwise be padded to, and take all memory."""
+    config = cnn(channels=(4,), kernel_sizes=(12,), strides=(3,))
+    sentence = (
+        "a convolution of size 12 and stride 3 is larger than an image of 11 x 11: choose smaller kernel_sizes and "
+        "strides."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        agent.make(AgentConfig(encoder=config), envs.make("ballet", tile=1))

@@ -2,6 +2,7 @@ import pytest
 from rich.console import Console
 
 from hcam.benchmarks import env
+from hcam.config import TaskConfig
 
 
 def results():
@@ -17,13 +18,20 @@ def results():
 
 @pytest.mark.slow
 def test_measures_every_batch_in_all_variants():
-    found = env.run("ballet", ["2_delay1"], [1, 2], steps=3, rounds=1)
+    found = env.run(TaskConfig(task="ballet"), ["2_delay1"], [1, 2], steps=3, rounds=1)
     assert [entry["batch"] for entry in found["rates"]] == [1, 2]
     assert found["bytes"] == 99 * 99 * 3 + 4
     assert found["levels"] == ["2_delay1"]
     for entry in found["rates"]:
         for name in env.VARIANTS:
             assert entry[name]["rate"] == pytest.approx(entry["batch"] * 3 / entry[name]["seconds"])
+
+
+def test_a_task_with_options_and_without_levels():
+    """A small one: the bytes are those of what its options make it show."""
+    found = env.run(TaskConfig(task="echo", options={"symbols": 6}), [], [2], steps=3, rounds=1)
+    assert (found["task"], found["levels"], found["bytes"]) == ("echo", [], 6 * 4)
+    assert all(found["rates"][0][name]["rate"] > 0 for name in env.VARIANTS)
 
 
 def test_table_and_figure(tmp_path):
@@ -40,7 +48,8 @@ def test_table_and_figure(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"task": "waltz"}, "no task 'waltz'"),
+        ({"task": TaskConfig(task="waltz")}, "no task 'waltz'"),
+        ({"task": TaskConfig(task="ballet", options={"size": 1})}, "ballet has no option size: choose from tile"),
         ({"levels": ["9_delay1"]}, "no Ballet level"),
         ({"batches": [0]}, "batch 0 must be a whole number of at least 1"),
         ({"rounds": 0}, "rounds must be"),
@@ -48,4 +57,4 @@ def test_table_and_figure(tmp_path):
 )
 def test_bad_input_is_one_sentence(change, sentence):
     with pytest.raises(ValueError, match=sentence):
-        env.run(**({"task": "ballet", "levels": [], "batches": [1], "steps": 1, "rounds": 1} | change))
+        env.run(**({"task": TaskConfig(task="ballet"), "levels": [], "batches": [1], "steps": 1, "rounds": 1} | change))

@@ -1,11 +1,24 @@
+from typing import Any
+
 import pytest
 from rich.console import Console
 
+from hcam.agent import AgentConfig
+from hcam.agent.heads import HeadsConfig
 from hcam.benchmarks import train
-from hcam.cli.train import parse
+from hcam.config import Config, TaskConfig
+from hcam.learning.learner import LearnerConfig
+from hcam.memory import LSTM, Local
 
-SMALL = ["echo", "--width", "8", "--layers", "1", "--hidden", "8", "--heads", "2", "--minibatches", "1"]
-SMALL += ["--environments", "2", "--unroll", "4"]
+MEMORIES: dict[str, Any] = {"lstm": LSTM(width=8, layers=1), "none": Local(width=8, layers=1, heads=2, window=4)}
+SMALL = {
+    name: Config(
+        task=TaskConfig(task="echo"),
+        agent=AgentConfig(memory=memory, heads=HeadsConfig(hidden=8)),
+        learner=LearnerConfig(environments=2, unroll=4),
+    )
+    for name, memory in MEMORIES.items()
+}
 
 
 def one(seconds, act):
@@ -27,8 +40,7 @@ def shown(numbers):
 
 def test_updates_and_their_acting_are_measured(monkeypatch):
     monkeypatch.setattr(train, "SECONDS", 0.01)
-    configs = {memory: parse([*SMALL, "--memory", memory]).config for memory in ("lstm", "none")}
-    found, watched = train.run(configs, rounds=2, watched=True)
+    found, watched = train.run(SMALL, rounds=2, watched=True)
     assert set(found["runs"]) == set(watched) == {"lstm", "none"}
     for name, run in found["runs"].items():
         assert run["memory"] == name
@@ -45,13 +57,13 @@ def test_updates_and_their_acting_are_measured(monkeypatch):
 
 @pytest.mark.slow
 def test_acting_alone_goes_on_like_training():
-    """Its lives change, its parameters do not: it can be timed again and again."""
-    contender = train.prepare(parse([*SMALL, "--memory", "lstm"]).config)
+    """Its actors change, its parameters do not: it can be timed again and again."""
+    contender = train.prepare(SMALL["lstm"])
     assert isinstance(contender, train.Contender)
     state, _ = contender.programs["act"](contender.state)
     again, batch = contender.programs["act"](state)
     assert again.updates.tolist() == [2]
-    assert batch.transitions_mtb.action.shape == (1, 1, 4, 2)
+    assert batch.transitions_tb.action.shape == (1, 1, 4, 2)
 
 
 def test_table_has_rates_shares_and_ratios():
@@ -68,7 +80,7 @@ def test_what_could_not_be_measured_says_why(monkeypatch):
         raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
     monkeypatch.setattr(train, "acting", lambda learner: full)
-    found, watched = train.run({"lstm": parse([*SMALL, "--memory", "lstm"]).config}, rounds=1, watched=True)
+    found, watched = train.run({"lstm": SMALL["lstm"]}, rounds=1, watched=True)
     assert found["runs"] == {"lstm": {"reason": "out of memory"}}
     assert not watched
     numbers = results()
@@ -80,4 +92,4 @@ def test_what_could_not_be_measured_says_why(monkeypatch):
 
 def test_no_rounds_are_refused():
     with pytest.raises(ValueError, match="rounds must be"):
-        train.run({"lstm": parse(["echo"]).config}, rounds=0)
+        train.run(SMALL, rounds=0)

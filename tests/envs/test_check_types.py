@@ -82,7 +82,7 @@ class NoSpace(Guess):
 
 
 class LevelByName(Guess):
-    def params(self, *levels):
+    def params(self, *levels, weights=None):
         return {"level": "hard"}
 
 
@@ -126,7 +126,7 @@ class LevelsOfManyShapes(Guess):
     def levels(self):
         return ("tiny", "large")
 
-    def params(self, *levels):
+    def params(self, *levels, weights=None):
         return {"sizes": jnp.zeros(len((levels or self.levels)[0]), jnp.float32), "speed": jnp.float32(1)}
 
 

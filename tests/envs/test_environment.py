@@ -140,7 +140,8 @@ class Limited(Counter):
         return jnp.int32({"short": 2, "long": 5}[name])
 
     def start(self, key, level):
-        return Position(*super().start(key, level), jnp.int32(-1))  # which reset fills in
+        begun = super().start(key, level)
+        return Position(begun.start, begun.time, jnp.int32(-1))  # which reset fills in
 
 
 def test_a_level_travels_with_its_episode():
@@ -157,6 +158,21 @@ def test_a_level_travels_with_its_episode():
             lengths[level].add(time)
             time = 0
     assert lengths == {0: {2}, 1: {5}}
+
+
+def test_without_levels_an_environment_s_own_level_is_left_alone():
+    """Of a game, say; and nothing is added to the info of one that says nothing."""
+
+    @dataclass(frozen=True)
+    class Dungeon(Counter):
+        def advance(self, key, state, action, params):
+            *rest, info = super().advance(key, state, action, params)
+            return *rest, info | {"level": jnp.int32(7)}
+
+    _, state = ENV.reset(jax.random.key(0), LIMIT)
+    infos = [env.step(jax.random.key(1), state, jnp.int32(0), LIMIT)[5] for env in (ENV, Dungeon())]
+    assert "level" not in infos[0]
+    assert int(infos[1]["level"]) == 7
 
 
 def test_levels_are_drawn_by_weight_and_independently_of_the_episode():

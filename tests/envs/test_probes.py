@@ -215,6 +215,15 @@ def test_values_of_timeout_by_hand(target, pays, pays_not):
         assert {float(Timeout().value(state, 0.9).round(4)) for state in states} == {0.0, 10.0}
 
 
+@pytest.mark.parametrize("env", NAMED)
+def test_the_longest_episode_is_as_long_as_it_says(env):
+    """A probe without levels is asked by the name of its task, as any environment without levels is."""
+    name = env.levels[0] if env.levels else type(env).__name__.lower()
+    length_e = np.diff(np.flatnonzero(ended(played(env, "random")).ravel()))
+    assert env.max_steps_in_episode(name) == length_e.max()
+    assert env.chance(name) in (env.guess(), None)
+
+
 def test_one_program_serves_all_levels():
     env, traces = KthItem(), 0
 

@@ -1,47 +1,45 @@
 """Levels share the steps by how uncertain their outcome is."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hcam.config import Config, TaskConfig
-from hcam.learning import curriculum, rollout
+from hcam.envs.levels import Mixture
+from hcam.learning import curriculum, learner
 from hcam.learning.learner import LearnerConfig
 from hcam.learning.metrics import EpisodeStats
 from hcam.training import make_learner
 from tests.learning.test_learner import make
 
 
-class Mixture(NamedTuple):
-    weight_l: jax.Array
-
-
 def played(success_l, length_l, updates=400, episodes=1000.0):
     """The record after so many updates of always the same."""
     success_l, length_l = jnp.array(success_l, jnp.float32), jnp.array(length_l, jnp.float32)
     each_l = jnp.full(len(success_l), episodes, jnp.float32)
-    tally = EpisodeStats(each_l, success_l * each_l, success_l * each_l, length_l * each_l)
-    record = curriculum.begin(len(success_l))
-    return jax.lax.fori_loop(0, updates, lambda _, record: curriculum.note(record, tally), record)
+    stats = EpisodeStats(each_l, success_l * each_l, success_l * each_l, length_l * each_l)
+    record = curriculum.init(len(success_l))
+    return jax.lax.fori_loop(0, updates, lambda _, record: curriculum.update(record, stats), record)
 
 
 def shares(record, weights=None):
     """How often each level is drawn."""
-    weights = jnp.ones(len(record.episodes_l)) if weights is None else jnp.array(weights, jnp.float32)
-    found = np.asarray(curriculum.choose(Mixture(weights), record).weight_l)
-    return found / found.sum()
+    weight_l = jnp.ones(len(record.episodes_l)) if weights is None else jnp.array(weights, jnp.float32)
+    levels = Mixture(weight_l, {"size": jnp.arange(len(weight_l))})
+    found = curriculum.reweigh(levels, record)
+    assert found.level_l is levels.level_l  # the levels themselves stay
+    drawn_l = np.asarray(found.weight_l)
+    return drawn_l / drawn_l.sum()
 
 
 def test_at_first_all_levels_are_alike():
-    np.testing.assert_allclose(shares(curriculum.begin(4)), 0.25, rtol=1e-6)
+    np.testing.assert_allclose(shares(curriculum.init(4)), 0.25, rtol=1e-6)
 
 
 def test_steps_go_where_the_outcome_is_uncertain():
     """Half won, mostly won, always won, never won; with the same length, and with lengths that differ."""
-    success_l, expected_l = [0.5, 0.9, 1.0, 0.0], np.array([0.25, 0.09, 0.0, 0.0]) + curriculum.CERTAIN
+    success_l, expected_l = [0.5, 0.9, 1.0, 0.0], np.array([0.25, 0.09, 0.0, 0.0]) + curriculum.MIN_VARIANCE
     expected_l /= expected_l.sum()
     np.testing.assert_allclose(shares(played(success_l, [50.0] * 4)), expected_l, rtol=0.02)
     length_l = np.array([50.0, 400.0, 100.0, 25.0])
@@ -50,18 +48,18 @@ def test_steps_go_where_the_outcome_is_uncertain():
 
 
 def test_only_the_last_updates_count():
-    tally = EpisodeStats(*(jnp.array(x, jnp.float32) for x in ([1000, 1000], [1000, 500], [1000, 500], [50000, 50000])))
+    stats = EpisodeStats(*(jnp.array(x, jnp.float32) for x in ([1000, 1000], [1000, 500], [1000, 500], [50000, 50000])))
     record = played([0.5, 1.0], [50.0, 50.0])
     before = shares(record)
     for _ in range(400):
-        record = curriculum.note(record, tally)
+        record = curriculum.update(record, stats)
     np.testing.assert_allclose(shares(record), before[::-1], rtol=0.1)
 
 
 def test_a_level_that_was_not_played_yet_is_neither_sure_nor_short():
     """Long episodes end late: until they do, they must not count as short ones, and be drawn all the time."""
-    tally = EpisodeStats(*(jnp.array(x, jnp.float32) for x in ([500, 0], [250, 0], [250, 0], [33000, 0])))
-    np.testing.assert_allclose(shares(curriculum.note(curriculum.begin(2), tally)), 0.5, atol=0.01)
+    stats = EpisodeStats(*(jnp.array(x, jnp.float32) for x in ([500, 0], [250, 0], [250, 0], [33000, 0])))
+    np.testing.assert_allclose(shares(curriculum.update(curriculum.init(2), stats)), 0.5, atol=0.01)
 
 
 def test_weights_of_one_s_own_still_count():
@@ -71,27 +69,28 @@ def test_weights_of_one_s_own_still_count():
 
 
 class PlayedError(Exception):
-    """Thrown with what a rollout was asked to play."""
+    """Raised with the mixture that a rollout was asked to play."""
 
 
-def test_a_learner_plays_what_is_chosen(monkeypatch):
-    """If there is to be a curriculum; else what it was given."""
+def test_a_learner_plays_what_the_curriculum_says(monkeypatch):
+    """If there is one; else the mixture that it was given."""
 
-    def throw(agent, env, weights, level, *rest, **options):
-        raise PlayedError(level)
+    def throw(agent, env, params, env_params, *rest, **options):
+        raise PlayedError(env_params)
 
-    monkeypatch.setattr(rollout, "rollout", throw)
-    learner = make("ballet", ("2_delay16", "4_delay16"))
-    learner = learner._replace(config=LearnerConfig(environments=1))
-    state = jax.jit(learner.init)(jax.random.key(0))._replace(record=played([1.0, 0.5], [60.0, 60.0]))
+    monkeypatch.setattr(learner, "rollout", throw)
+    one = make("first_symbol", ("blanks0", "blanks2"))
+    one = one._replace(config=LearnerConfig(environments=1))
+    state = jax.jit(one.init)(jax.random.key(0))._replace(curriculum=played([1.0, 0.5], [60.0, 60.0]))
     for wanted in (False, True):
         with pytest.raises(PlayedError) as thrown:
-            learner._replace(config=LearnerConfig(environments=1, curriculum=wanted)).act(state)
-        expected = curriculum.choose(learner.level, state.record) if wanted else learner.level
+            one._replace(config=LearnerConfig(environments=1, curriculum=wanted)).act(state)
+        expected = curriculum.reweigh(one.env_params, state.curriculum) if wanted else one.env_params
         np.testing.assert_array_equal(thrown.value.args[0].weight_l, expected.weight_l)
+    assert float(expected.weight_l[1] / expected.weight_l[0]) > 10
 
 
-def test_a_task_without_a_mixture_is_refused():
-    config = Config(task=TaskConfig(task="first_symbol"), learner=LearnerConfig(curriculum=True))
-    with pytest.raises(ValueError, match="a curriculum chooses among levels, which first_symbol does not mix"):
+def test_a_task_without_levels_is_refused():
+    config = Config(task=TaskConfig(task="echo"), learner=LearnerConfig(curriculum=True))
+    with pytest.raises(ValueError, match=r"^a curriculum chooses among levels, but echo has none: leave it out\.$"):
         make_learner(config)

@@ -1,41 +1,50 @@
 """The whole update on probes with known answers: each finds the value or the policy that is the right one."""
 
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from hcam import agent, envs
-from hcam.agent import AgentConfig, Inputs, MemoryConfig
+from hcam.agent import AgentConfig
 from hcam.agent.heads import HeadsConfig
-from hcam.learning import curriculum, optimiser
+from hcam.learning import curriculum, metrics, objectives, optimiser
 from hcam.learning.learner import Learner, LearnerConfig
-from hcam.learning.loss import LossConfig
+from hcam.learning.objectives import ObjectiveConfig
 from hcam.learning.optimiser import OptimiserConfig
+from hcam.memory import HCAM, LSTM, Local, TrXL
+from hcam.types import Inputs
 
 DISCOUNT = 0.8
+MEMORIES: dict[str, Any] = {
+    "hcam": HCAM(width=32, layers=1, heads=2, chunk=4, slots=4, top_k=2, window=3, mlp=2),
+    "trxl": TrXL(width=32, layers=1, heads=2, window=16, mlp=2),
+    "lstm": LSTM(width=32, layers=1),
+    "none": Local(width=32, layers=1, heads=2, window=3, mlp=2),
+}
 
 
-def make(task, level, memory="lstm", minibatches=2, epochs=1, reconstruction=0.1, learning_rate=3e-3):
+def make(task, levels, memory="lstm", minibatches=2, epochs=1, learning_rate=3e-3, **objective):
     env = envs.make(task)
-    sizes = MemoryConfig(memory=memory, width=32, layers=1, heads=2, chunk=4, slots=4, top_k=2, mlp=2)
-    sizes = MemoryConfig(**(vars(sizes) | {"window": 16 if memory == "trxl" else 3}))
-    config = AgentConfig(memory=sizes, heads=HeadsConfig(hidden=32), dtype="float32")
+    config = AgentConfig(memory=MEMORIES[memory], heads=HeadsConfig(hidden=32), dtype="float32")
+    weights: Any = {"discount": DISCOUNT, "policy": 1.0, "baseline": 1.0, "entropy": 0.01, "reconstruction": 0.1}
     return Learner(
         agent=agent.make(config, env),
         env=env,
-        level=env.params(*level),
-        levels=max(1, len(level)),
+        env_params=env.params(*levels),
+        levels=max(1, len(levels)),
         optimiser=optimiser.make(OptimiserConfig(learning_rate=learning_rate), 1000),
+        objective=objectives.make(ObjectiveConfig(**(weights | objective))),
         config=LearnerConfig(environments=32, unroll=16, minibatches=minibatches, epochs=epochs),
-        loss=LossConfig(discount=DISCOUNT, policy=1.0, baseline=1.0, entropy=0.01, reconstruction=reconstruction),
     )
 
 
 def trained(learner, updates, seed=0):
-    """The state and what was told, after so many updates in one program."""
+    """The state after so many updates in one program, and the metrics of each."""
 
     def run(key):
         return jax.lax.scan(lambda state, _: learner.update(state), learner.init(key), None, length=updates)
@@ -49,8 +58,8 @@ def recalling(memory):
 
 
 def success(seen, last=50):
-    tally = seen.tally
-    return float(tally.success_l[-last:].sum() / tally.episodes_l[-last:].sum())
+    episodes = seen.episodes
+    return float(episodes.success_l[-last:].sum() / episodes.episodes_l[-last:].sum())
 
 
 SLOW = [pytest.param(memory, marks=pytest.mark.slow) for memory in ("trxl", "lstm")]
@@ -62,18 +71,30 @@ def test_every_memory_learns_to_recall(memory):
     assert success(recalling(memory)[1]) > 0.97
 
 
-def test_it_notes_how_episodes_went():
+def test_it_records_how_episodes_ended():
     """The older the less they count."""
     state, seen = recalling("hcam")
-    faded_u = curriculum.DECAY ** np.arange(600)[::-1]
-    for name, noted_l in state.record._asdict().items():
-        np.testing.assert_allclose(noted_l, faded_u @ np.asarray(getattr(seen.tally, name)), rtol=1e-4)
+    decay_u = curriculum.DECAY ** np.arange(600)[::-1]
+    for name, sum_l in state.curriculum._asdict().items():
+        np.testing.assert_allclose(sum_l, decay_u @ np.asarray(getattr(seen.episodes, name)), rtol=1e-4)
+
+
+def test_the_entropy_of_the_policy_is_positive_and_falls():
+    """From nearly that of a uniform policy; it is a diagnostic, and no loss by that name is logged."""
+    _, seen = recalling("hcam")
+    entropy_u = np.asarray(seen.means["entropy"])
+    assert (entropy_u > 0).all()
+    np.testing.assert_allclose(entropy_u[0], np.log(4), rtol=0.01)
+    assert entropy_u[-1] < entropy_u[0]
+    row = metrics.row(jax.tree.map(lambda leaf_u: leaf_u[None, -1], seen), ("blanks6",))
+    assert set(row["losses"]) == {"policy", "baseline", "observation"}
+    assert set(row["diagnostics"]) == set(metrics.DIAGNOSTICS) - {"accuracy"}
 
 
 @pytest.mark.slow
 def test_without_memory_it_stays_at_chance():
     _, seen = recalling("none")
-    episodes = float(seen.tally.episodes_l[-300:].sum())
+    episodes = float(seen.episodes.episodes_l[-300:].sum())
     assert abs(success(seen, 300) - 1 / 4) < 4 * np.sqrt(3 / 16 / episodes)
 
 
@@ -112,35 +133,36 @@ def test_a_time_out_is_not_an_end():
 def test_the_first_minibatch_is_on_policy():
     """Acting equals learning: before the parameters change, every importance weight is 1."""
     _, seen = recalling("hcam")
-    np.testing.assert_allclose(seen.losses["rho_first"], 1.0, atol=1e-4)
-    assert abs(np.asarray(seen.losses["rho"]) - 1).max() > 1e-4  # the second minibatch is not
+    np.testing.assert_allclose(seen.means["ratio_first"], 1.0, atol=1e-4)
+    np.testing.assert_allclose(seen.means["ratio_deviation_first"], 0.0, atol=1e-4)
+    assert abs(np.asarray(seen.means["ratio"]) - 1).max() > 1e-4  # the second minibatch is not
 
 
-def test_minibatches_share_out_the_environments():
-    """Share m has the m-th environments, with the memories they began with and the values they ended with."""
-    whole, shared = (make("first_symbol", ("blanks6",), "hcam", minibatches=m) for m in (1, 4))
+def test_minibatches_split_the_environments():
+    """Minibatch n has the n-th environments, with the memories they began with and the values they ended with."""
+    whole, split = (make("first_symbol", ("blanks6",), "hcam", minibatches=n) for n in (1, 4))
     state, _ = jax.jit(whole.update)(jax.jit(whole.init)(jax.random.key(0)))  # so that no two memories are alike
-    (_, one), (_, four) = (jax.jit(learner.act)(state) for learner in (whole, shared))
+    (_, one), (_, four) = (jax.jit(learner.act)(state) for learner in (whole, split))
 
-    def check(axis, of_all, of_shares):
+    def check(axis, of_all, of_parts):
         assert of_all.std() > 0
-        assert len(of_shares) == 4
-        np.testing.assert_array_equal(of_all[0], np.concatenate(np.asarray(of_shares), axis))
+        assert len(of_parts) == 4
+        np.testing.assert_array_equal(of_all[0], np.concatenate(np.asarray(of_parts), axis))
 
-    check(1, one.transitions_mtb.inputs.observation, four.transitions_mtb.inputs.observation)
-    check(1, one.transitions_mtb.logits, four.transitions_mtb.logits)
-    check(0, one.memory_mb.layers[0].input_rd, four.memory_mb.layers[0].input_rd)
-    check(0, one.value_mb, four.value_mb)
+    check(1, one.transitions_tb.inputs.observation, four.transitions_tb.inputs.observation)
+    check(1, one.transitions_tb.logits, four.transitions_tb.logits)
+    check(0, one.memory_b.layers[0].input_rd, four.memory_b.layers[0].input_rd)
+    check(0, one.bootstrap_value_b, four.bootstrap_value_b)
 
 
 def test_every_minibatch_is_learned_from_in_every_epoch():
-    """With a rate of 0 nothing changes on the way: two epochs then tell what one tells, and shares what the whole."""
-    learners = [make("echo", (), minibatches=m, epochs=e, learning_rate=1e-30) for m, e in ((1, 1), (4, 1), (4, 2))]
+    """At a learning rate of 0 nothing changes on the way: two epochs find the losses of one, and parts of the whole."""
+    learners = [make("echo", (), minibatches=n, epochs=e, learning_rate=1e-30) for n, e in ((1, 1), (4, 1), (4, 2))]
     state = jax.jit(learners[0].init)(jax.random.key(0))
-    whole, *others = (jax.jit(learner.update)(state)[1].losses for learner in learners)
-    for losses in others:
+    whole, *others = (jax.jit(learner.update)(state)[1].means for learner in learners)
+    for means in others:
         for name in ("policy", "baseline", "entropy"):
-            np.testing.assert_allclose(losses[name], whole[name], rtol=1e-5)
+            np.testing.assert_allclose(means[name], whole[name], rtol=1e-5)
 
 
 def test_updates_use_new_keys_and_epochs_more_gradient_steps():
@@ -153,8 +175,35 @@ def test_updates_use_new_keys_and_epochs_more_gradient_steps():
     assert not np.array_equal(one.actors_b.inputs.action, two.actors_b.inputs.action)
     count = [leaf for leaf in jax.tree.leaves(one.optimiser) if leaf.dtype == jnp.int32]
     assert {int(leaf) for leaf in count} == {4}
+    for moment in ("mu", "nu"):  # under the names of the parameters
+        jax.tree.map(
+            lambda a, b: np.testing.assert_equal(a.shape, b.shape), optax.tree.get(one.optimiser, moment), one.params
+        )
 
 
 def test_environments_must_be_divisible():
-    with pytest.raises(ValueError, match="10 environments cannot be shared out evenly among 3 minibatches"):
+    with pytest.raises(ValueError, match="10 environments cannot be split evenly into 3 minibatches"):
         LearnerConfig(environments=10, minibatches=3)
+
+
+# Labels ---------------------------------------------------------------------------------------------------------------
+
+
+def test_it_learns_to_recall_from_labels():
+    """From the right answers alone, in a third of the updates that rewards take; no reward has any part in it."""
+    learner = make("first_symbol", ("blanks6",), "hcam", objective="cross_entropy", policy=0.0, baseline=0.0)
+    _, seen = trained(learner, 200)
+    accuracy_u = np.asarray(seen.means["accuracy"])
+    assert abs(accuracy_u[:5].mean() - 1 / 4) < 0.15
+    assert accuracy_u[-20:].mean() > 0.97
+    assert np.asarray(seen.means["labels"])[-20:].mean() < 0.1
+    assert success(seen, 20) > 0.9  # actions are sampled
+    assert "policy" not in seen.means
+
+
+def test_only_supervised_learning_computes_labels():
+    for objective, labelled in (("vtrace", False), ("cross_entropy", True)):
+        learner = make("first_symbol", ("blanks6",), objective=objective)
+        state = jax.eval_shape(learner.init, jax.random.key(0))
+        _, minibatch_n = jax.eval_shape(learner.act, state)
+        assert (minibatch_n.transitions_tb.label is not None) == labelled

@@ -76,7 +76,9 @@ def test_the_paper_says_adam_with_a_rate_of_two_in_ten_thousand():
     ("wrong", "sentence"),
     [
         ({"learning_rate": -1.0}, "learning_rate must not be negative, but is -1.0."),
-        ({"learning_rate": float("nan")}, "learning_rate must not be negative, but is nan."),
+        ({"learning_rate": float("nan")}, "learning_rate must be a finite number, but is nan."),
+        ({"clip": float("inf")}, "clip must be a finite number, but is inf."),
+        ({"warmup": 0.5}, "warmup must be a whole number, but is 0.5."),
         ({"clip": -0.5}, "clip must not be negative, but is -0.5."),
         ({"warmup": -1}, "warmup must not be negative, but is -1."),
         ({"epsilon": -1e-8}, "epsilon must not be negative, but is -1e-08."),

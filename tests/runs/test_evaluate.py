@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from hcam import envs
-from hcam.agent import Inputs, Output
 from hcam.envs.environment import Environment
 from hcam.envs.spaces import Box, Discrete
 from hcam.runs import evaluate as ev
+from hcam.types import Inputs, Output
 
 
 class Scripted:
@@ -86,12 +86,14 @@ def test_a_perfect_policy_scores_one():
 
 @pytest.mark.parametrize(("episodes", "at_once"), [(1, 8), (8, 8), (9, 8), (20, 8)])
 def test_any_number_of_episodes(episodes: int, at_once: int):
-    told: list[tuple[int, int]] = []
-    found = score(PERFECT, FIRST, "blanks0", episodes=episodes, at_once=at_once, tell=lambda *args: told.append(args))
+    progress: list[tuple[int, int]] = []
+    found = score(
+        PERFECT, FIRST, "blanks0", episodes=episodes, at_once=at_once, on_progress=lambda *args: progress.append(args)
+    )
     assert found.episodes == episodes
     assert found.success == 1.0
     starts = range(0, episodes, at_once)
-    assert told == [(min(start + at_once, episodes), episodes) for start in starts]
+    assert progress == [(min(start + at_once, episodes), episodes) for start in starts]
 
 
 def test_the_same_seed_gives_the_same_score_and_another_does_not():
@@ -129,7 +131,7 @@ def test_long_episodes_count_as_much_as_short_ones():
     assert env.long > ev.EVAL_CHUNK  # the short ones begin again many times meanwhile
     assert 0.3 < found.success < 0.7
     assert found.success == pytest.approx((lengths > 1).mean())
-    assert found.ret == pytest.approx(found.success)
+    assert found.episode_return == pytest.approx(found.success)
     assert found.length == pytest.approx(lengths.mean())
 
 
@@ -177,10 +179,10 @@ def test_intervals_hold_the_truth_nineteen_times_in_twenty(episodes: int):
 
 
 def test_all_levels_both_ways_and_seeds_together():
-    told: list[tuple[int, int]] = []
-    weights_s = jnp.zeros((3, 4))
+    progress: list[tuple[int, int]] = []
+    params_s = jnp.zeros((3, 4))
     levels = {name: FIRST.params(name) for name in ("blanks0", "blanks7")}  # nobody trained on either
-    found = ev.evaluate_all(PERFECT, FIRST, weights_s, levels, 10, tell=lambda *args: told.append(args))
+    found = ev.evaluate_all(PERFECT, FIRST, params_s, levels, 10, on_progress=lambda *args: progress.append(args))
     assert list(found) == ["greedy", "sampled"]
     for part in found.values():
         assert list(part) == ["blanks0", "blanks7"]
@@ -194,14 +196,14 @@ def test_all_levels_both_ways_and_seeds_together():
                 "return": 1.0,
                 "length": length,
             }
-    assert told[-1] == (48, 48)
-    assert len(told) == 12
+    assert progress[-1] == (48, 48)
+    assert len(progress) == 12
 
 
-def test_seeds_are_joined_by_their_own_weights():
+def test_seeds_are_joined_by_their_own_parameters():
     """The second seed always says 3, whatever it has seen: right one time in four."""
-    weights_s = jnp.stack([jnp.zeros(4), jnp.array([0.0, 0.0, 0.0, 100.0])])
-    found = ev.evaluate_all(PERFECT, FIRST, weights_s, {"blanks0": FIRST.params("blanks0")}, 800)
+    params_s = jnp.stack([jnp.zeros(4), jnp.array([0.0, 0.0, 0.0, 100.0])])
+    found = ev.evaluate_all(PERFECT, FIRST, params_s, {"blanks0": FIRST.params("blanks0")}, 800)
     share = found["greedy"]["blanks0"]["success"]
     assert abs(share - (1 + 0.25) / 2) < 4 * sqrt(0.25 * 0.75 / 400) / 2
     joined = found["greedy"]["blanks0"]

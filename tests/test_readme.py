@@ -3,6 +3,7 @@
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", [page for page in ("README.md", *DOCS) if PYTHON.search(text(page))])
 def test_python_blocks_run(page, folder):
     """In order, in one namespace. A block that starts with `# name.py` is a file that the others import."""
-    names = {}
+    names: dict[str, Any] = {}
     for found in PYTHON.finditer(text(page)):
         block = found[1]
         if file := re.match(r"# (\w+\.py)\n", block):

@@ -3,19 +3,16 @@
 from_gymnasium.py is the other direction.
 """
 
-import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from hcam import envs
-from hcam.envs.environment import Environment, EnvParams, Observation, State
-from hcam.envs.levels import level_of
+from hcam.adapters.batch import FORKED, Batch, first_row, is_forked, row_of
+from hcam.envs.environment import Environment, Observation
 from hcam.envs.spaces import Box, Discrete, Spaces, Tokens
 
 try:
@@ -32,13 +29,6 @@ IMAGE = "image"  # the part of an observation that can be shown
 RENDERING: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}
 AUTORESET: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}
 RENDERING_AND_AUTORESET = RENDERING | AUTORESET
-
-FORKED = (
-    "this process was forked, and JAX does not survive that: start worker processes by spawn, as in "
-    'gymnasium.make_vec(..., vectorization_mode="async", vector_kwargs={"context": "spawn"}), or leave out the mode: '
-    "then all environments are one compiled program."
-)
-_PARENT = os.getpid()
 
 
 class GymnasiumEnv(gymnasium.Env[Any, Any]):
@@ -57,8 +47,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         **options: Any,
     ) -> None:
         self.environment = _environment(env, options)
-        # In a forked process any use of JAX may hang: `reset` says so, which a vector environment passes on.
-        self._batch = _Batch(self.environment, 1, level) if os.getpid() == _PARENT else None
+        self._batch = None if is_forked() else Batch(self.environment, 1, level)  # `reset` says so
         self._over = True
         self._shown: Observation | None = None
         self.metadata = _rendering(self.environment)
@@ -68,7 +57,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        self._shown = _first(self._playing.reset([self.np_random], options or {}))
+        self._shown = first_row(self._playing.reset([self.np_random], options or {}))
         self._over = False
         return _readable(self.environment.observation_space, self._shown), {}
 
@@ -78,13 +67,13 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             raise ResetNeeded("there is no episode, or it is over: call reset() before step().")
         last, observation, reward, terminated, truncated, info = self._playing.step(action[None])
         self._over = bool(terminated[0] or truncated[0])
-        self._shown = _first(jax.device_get(last) if self._over else observation)
+        self._shown = first_row(jax.device_get(last) if self._over else observation)
         info = {name: value.tolist()[0] if value.ndim == 1 else np.array(value[0]) for name, value in info.items()}
         observation = _readable(self.environment.observation_space, self._shown)
         return observation, float(reward[0]), bool(terminated[0]), bool(truncated[0]), info
 
     @property
-    def _playing(self) -> "_Batch":
+    def _playing(self) -> "Batch":
         if self._batch is None:
             raise RuntimeError(FORKED)
         return self._batch
@@ -115,7 +104,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         **options: Any,
     ) -> None:
         self.environment, self.num_envs = _environment(env, options), num_envs
-        self._batch = _Batch(self.environment, num_envs, level)
+        self._batch = Batch(self.environment, num_envs, level)
         self._generators = [np_random()[0] for _ in range(num_envs)]
         self._shown: Observation | None = None
         self.metadata = _rendering(self.environment) | AUTORESET
@@ -149,7 +138,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         """The last observations of the episodes that ended: only these leave the device."""
         ended = np.flatnonzero(done)
         observations = np.full(self.num_envs, None, object)
-        for i, row in zip(ended, jax.device_get([_row(last, i) for i in ended]), strict=True):
+        for i, row in zip(ended, jax.device_get([row_of(last, i) for i in ended]), strict=True):
             observations[i] = _readable(self.environment.observation_space, row)
         return observations
 
@@ -174,94 +163,12 @@ def to_gymnasium(space: Spaces) -> spaces.Space[Any]:
     return spaces.Text(longest, min_length=0, charset="".join(sorted({*"".join(words), *gap})))  # 0: all is padding
 
 
-class _Batch:
-    """Environments side by side, and where they stand."""
-
-    def __init__(self, env: Environment, size: int, level: str | Sequence[str] | None) -> None:
-        self.env, self.size, self.state = env, size, None
-        self._choose(level)
-
-    def _choose(self, level: str | Sequence[str] | None) -> None:
-        names = (level,) if isinstance(level, str) else tuple(level or ())
-        self.levels, self.params = np.array(names or self.env.default_levels, object), self.env.params(*names)
-
-    def reset(self, generators: Sequence[np.random.Generator], options: Mapping[str, Any]) -> Observation:
-        unknown = sorted(set(options) - {"episode", "level"})
-        if unknown:
-            raise ValueError(f"reset knows the options episode and level, but was given {', '.join(unknown)}.")
-        described = _episodes(self.env, options["episode"], self.size) if "episode" in options else None
-        if "level" in options:
-            self._choose(options["level"])
-        self.time, self.described_b = 0, np.full(self.size, described is not None)
-        self.seed_b = np.array([generator.integers(2**32, dtype=np.uint32) for generator in generators])
-        if described is None:
-            observation, self.state = _begin(self.env, self.seed_b, self.params)
-        else:
-            observation, self.state = _observe(self.env, described, self.params), described
-        return jax.device_get(observation)
-
-    def step(self, action_b: NDArray[np.int32]) -> tuple[Any, ...]:
-        """Last observation (on the device), observation, reward, terminated, truncated, info (NumPy)."""
-        if self.state is None:
-            raise ResetNeeded("no episode has begun: call reset() before step().")
-        self.time += 1
-        self.state, last, seen = _step(self.env, self.seed_b, np.int32(self.time), self.state, action_b, self.params)
-        observation, reward, terminated, truncated, info = jax.device_get(seen)
-        if "level" in info and self.levels.size:  # by name; an episode that was described has none
-            info["level"] = np.where(self.described_b, None, self.levels[info["level"]])
-        self.described_b = self.described_b & ~(terminated | truncated)
-        return last, observation, reward, terminated, truncated, info
-
-
-# The environment is a static argument: all objects of one task share what is compiled.
-
-
-@partial(jax.jit, static_argnums=0)
-def _begin(env: Environment, seed_b: Any, params: EnvParams) -> Any:
-    def begin(seed: Any) -> tuple[Observation, State]:
-        return env.reset(jax.random.fold_in(jax.random.key(seed), 0), params)
-
-    return jax.vmap(begin)(seed_b)
-
-
-@partial(jax.jit, static_argnums=0)
-def _observe(env: Environment, state: State, params: EnvParams) -> Observation:
-    return jax.vmap(lambda one: env.observe(one, level_of(params, one)))(state)
-
-
-@partial(jax.jit, static_argnums=0)
-def _step(env: Environment, seed_b: Any, time: Any, state: State, action_b: Any, params: EnvParams) -> Any:
-    def step(seed: Any, state: State, action: Any) -> Any:
-        key = jax.random.fold_in(jax.random.key(seed), time)
-        observation, state, reward, terminated, truncated, info = env.step(key, state, action, params)
-        info = {name: value for name, value in info.items() if name not in ("terminated", "truncated")}
-        return state, info.pop("final_observation"), (observation, reward, terminated, truncated, info)
-
-    return jax.vmap(step)(seed_b, state, action_b)
-
-
-@jax.jit
-def _row(tree: Any, i: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[i], tree)
-
-
-def _first(observation: Observation) -> Observation:
-    return jax.tree.map(lambda leaf: leaf[0], observation)
-
-
 def _environment(env: Environment | str, options: Mapping[str, Any]) -> Environment:
     if isinstance(env, str):
         return envs.make(env, **options)
     if options:
         raise ValueError(f"{', '.join(options)}: set this where {env!r} is made, or name a task instead.")
     return env
-
-
-def _episodes(env: Environment, given: Mapping[str, Any] | Sequence[Mapping[str, Any]], size: int) -> State:
-    descriptions = [given] * size if isinstance(given, Mapping) else list(given)
-    if len(descriptions) != size:
-        raise ValueError(f"episode must be one description, or a list of {size}, but is a list of {len(descriptions)}.")
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(env.episode, descriptions))
 
 
 def _seeds(seed: int | Sequence[int | None] | None, size: int) -> Sequence[int | None]:

@@ -4,6 +4,7 @@ Everything is written for one step of one environment; parameters are nested dic
 Observations go through `preprocess` once; everything else, here and in the heads, takes its result.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -38,12 +39,10 @@ class EncoderConfig:
         if not self.channels:
             raise ValueError("channels must have at least one entry: one per layer.")
         for name in ("channels", "kernel_sizes", "strides", "blocks"):
-            values = getattr(self, name)
+            values, layers = getattr(self, name), len(self.channels)
             checks.positive(**{f"{name}[{n}]": value for n, value in enumerate(values)})
-            if len(values) != len(self.channels) and (name != "blocks" or self.vision == "resnet"):
-                raise ValueError(
-                    f"{name} has {len(values)} entries, but channels has {len(self.channels)}: one per layer."
-                )
+            if len(values) != layers and (name != "blocks" or self.vision == "resnet"):
+                raise ValueError(f"{name} has {len(values)} entries, but channels has {layers}: one per layer.")
 
 
 def parts(space: Spaces) -> dict[str, Space]:
@@ -154,10 +153,7 @@ def features_of(config: EncoderConfig, space: Space) -> int:
     if is_image(space):
         height, width, channels = feature_map(config, space.shape)
         return height * width * channels
-    size = 1
-    for side in space.shape:
-        size *= side
-    return size
+    return math.prod(space.shape)
 
 
 def feature_map(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int, int]:

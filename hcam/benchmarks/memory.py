@@ -43,8 +43,8 @@ class Sizes:
 ACCELERATOR = Sizes(batch=32, actors=32, unroll=64, width=512, heads=8, chunk=32, top_k=8, dtype="bfloat16")
 CPU = Sizes(batch=1, actors=1, unroll=64, width=128, heads=4, chunk=32, top_k=8)
 PAPER = {  # name: (chunks, sizes) of the two settings in which the read was first timed
-    "Ballet: 18 chunks of 32, k 8, unroll 64": (18, {"unroll": 64, "chunk": 32, "top_k": 8}),
-    "Words: 24 chunks of 16, k 16, unroll 128": (24, {"unroll": 128, "chunk": 16, "top_k": 16}),
+    "18 chunks of 32, k 8, unroll 64": (18, {"unroll": 64, "chunk": 32, "top_k": 8}),
+    "24 chunks of 16, k 16, unroll 128": (24, {"unroll": 128, "chunk": 16, "top_k": 16}),
 }
 
 

@@ -27,7 +27,7 @@ class HCAM:
     width: int = 512  # "memory dimension", appendix A.2, table of hyper-parameters
     layers: int = 4  # "memory layers", same table
     heads: int = 8  # "memory num. heads", same table; of the window and inside chunks, relevance has one
-    chunk: int = 32  # "HCAM chunk size", same table (Ballet); varied in appendix "Varying chunk sizes"
+    chunk: int = 32  # "HCAM chunk size", same table (its first task); varied in appendix "Varying chunk sizes"
     overlap: int = 0  # "HCAM chunk overlap", same table (1 in Streets): steps shared with the chunk before
     slots: int = 64  # "total num. chunks", same table: beyond the longest episode; a full memory forgets its oldest
     top_k: int = 8  # "HCAM top-k", same table; varied in appendix "Varying k for memory selection"

@@ -11,13 +11,13 @@ class TrXL:
     """Gated TransformerXL: the paper's strongest baseline. Each option says where the paper has it.
 
     Every step attends to the last `window` steps, wherever an unroll begins. The original attends to "extra length"
-    steps before the unroll and to the unroll so far, hence to 256 + 1 .. 256 + 64 steps in Ballet.
+    steps before the unroll and to the unroll so far, hence to 256 + 1 .. 256 + 64 steps.
     """
 
     width: int = 512  # appendix A.2, table; 1024 in appendix "Comparing a TrXL that is 2x wider/deeper than HCAM"
     layers: int = 4  # same table; 8 in the same appendix
     heads: int = 8  # same table
-    window: int = 320  # "TrXL extra length" 256 and an unroll of 64, same table (Ballet); own step included
+    window: int = 320  # "TrXL extra length" 256 and an unroll of 64, same table (its first task); own step included
     top_k: int | None = None  # keep only the k largest logits: appendix "Sparsity without hierarchy", k 16 or 32
     gated: bool = True  # GRU gating (Parisotto et al. 2020), section 2; off in appendix "Memory layer gating"
     mlp: int = 4  # hidden width of a layer's MLP over `width`. Unspecified in the paper

@@ -171,7 +171,7 @@ def write_eval(path: Path, results: Mapping[str, Any]) -> None:
 
 
 def fresh_name(root: Path, stem: str) -> Path:
-    """Returns `runs/ballet-hcam-3` where the largest number in `runs` is 2."""
+    """Returns `runs/TASK-MEMORY-3` where the largest number of that name in `runs` is 2."""
     names = [entry.name for entry in root.iterdir()] if root.is_dir() else []
     taken = [int(found[1]) for name in names if (found := re.fullmatch(re.escape(stem) + r"-([0-9]+)", name))]
     return root / f"{stem}-{max(taken, default=0) + 1}"

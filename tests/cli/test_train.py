@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hcam.presets import preset
 from rich.console import Console
 
+from hcam import api
 from hcam import training as loop
+from hcam.api import summary
 from hcam.cli import main
-from hcam.cli.train import parse, reductions, table_of, value_of
+from hcam.cli.evaluate import table_of
+from hcam.cli.train import parse, value_of
+from hcam.memory import GRU, TrXL
+from hcam.recipes.ballet import fast, paper, quickstart
 from hcam.runs import evaluate
 from hcam.runs.folder import RunFolder, read_metrics
 from tests.test_training import TINY, assert_same_bits, compiled_in, compiled_once, finite, last_of
@@ -193,7 +197,7 @@ def test_eval_prints_before_it_writes(
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("hcam.cli.train.write_file", full)
+    monkeypatch.setattr("hcam.cli.evaluate.write_file", full)
     words = ["eval", str(undisturbed[0]), "--episodes", "4", "--out", str(tmp_path / "numbers.json")]
     assert main(words) == 2
     told = capsys.readouterr()
@@ -318,7 +322,7 @@ def test_an_absurd_learning_rate_is_told_and_what_is_saved_is_sound(tmp_path: Pa
 
 @pytest.fixture
 def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "train", lambda *args, **options: pytest.fail("it was run"))
+    monkeypatch.setattr(api, "loop", lambda *args, **options: pytest.fail("it was run"))
 
 
 def refusal(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -345,16 +349,31 @@ def refusal(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["--task", "waltz"], "no task 'waltz'"),
         (["--levels", "9_delay1"], "a level is {N}_delay{d}"),
         (["first_symbol", "--levels", "2_delay1"], "no FirstSymbol level '2_delay1'"),
-        (["--memory", "lsmt"], "must be one of 'hcam', 'trxl', 'lstm', 'none'"),
-        (["--preset", "papper"], "must be one of 'quickstart', 'fast', 'paper'"),
+        (["--memory", "lsmt"], "there is no memory 'lsmt': choose from hcam, trxl, lstm, gru, none"),
+        (["--preset", "papper"], "ballet has no preset 'papper': choose from quickstart, fast, paper, general."),
+        (["first_symbol", "--preset", "fast"], "there is no recipe for first_symbol, so it has no preset 'fast'"),
         (["--width", "66"], "66"),
         (["--heads", "5"], "not divisible by heads 5"),
-        (["--environments", "63"], "63 environments cannot be shared out evenly among 4 minibatches"),
+        (["--environments", "63"], "63 environments cannot be split evenly into 4 minibatches"),
         (["--steps", "0"], "steps must be a whole number of at least 1"),
         (["--log-every", "0"], "log_every and save_every are seconds"),
-        (["--tile", "2"], "tile"),
+        (["--env-arg", "tile=2"], "tile must be 9 (as published), 3 or 1 pixels, but is 2"),
+        (["--env-arg", "tiles=2"], "ballet has no option tiles: choose from tile"),
+        (["--env-arg", "tile"], "--env-arg takes KEY=VALUE, but was given 'tile'"),
+        (["--levels", "2_delay5_of99"], "asks for 99 dances, but there are 13"),
+        (["--seed", "2147483648"], "seed must be from 0 to"),
+        (["--seed", "-1"], "seed must be from 0 to"),
+        (["--environments", "1000000000", "--minibatches", "1"], "GB of memory, but this machine has"),
+        (["--slots", "100000000000"], "memory"),
+        (["--unroll", "2147483648"], "GB of memory, but this machine has"),
+        (["--memory", "trxl", "--top-k", "0"], "top_k must be a whole number of at least 1"),
+        (["--blocks", "0"], "blocks[0] must be a whole number of at least 1"),
+        (["--kernel-sizes", "12"], "is larger than an image of 11 x 11"),
+        (["--strides", "99"], "is larger than an image of 11 x 11"),
+        (["--learning-rate", "inf"], "learning_rate must be a finite number, but is inf"),
+        (["--discount", "nan"], "discount must be a finite number, but is nan"),
         (["--channels", "8", "8"], "one per layer"),
-        (["--preset", "paper", "--tile", "1"], "filter"),
+        (["--preset", "paper", "--env-arg", "tile=1"], "cannot be cut into patches of 9: choose kernel_sizes"),
         (["--resume", "nowhere"], "there is no run folder nowhere"),
         (["--resume", "tests"], "tests is no run folder: it has no config.json"),
     ],
@@ -401,10 +420,10 @@ def begun(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--width", "32"], "a run goes on as it was begun, but agent.memory.width would change"),
+        (["--width", "32"], "a run continues as it was started, but agent.memory.width would change"),
         (["--learning-rate", "1", "--seed", "2"], "optimiser.learning_rate, run.seed would change"),
         (["--task", "echo"], "task.task would change"),
-        (["--memory", "lstm"], "agent.memory.memory would change"),
+        (["--memory", "lstm"], "its memory is hcam: leave out --memory"),
         (["--run", "other"], "leave out --run"),
         (["--preset", "paper"], "leave out --preset"),
     ],
@@ -467,9 +486,9 @@ def test_help_of_eval_teaches(capsys: pytest.CaptureFixture[str]):
 
 
 def test_options_change_the_preset():
-    config = parse(["kth_item", "--preset", "paper", "--memory=trxl", "--width", "64", "--seeds", "3"]).config
-    assert (config.task.task, config.agent.memory.memory, config.agent.memory.width) == ("kth_item", "trxl", 64)
-    assert config.loss.policy == 0.3  # TrXL's column
+    config = parse(["ballet", "--preset", "paper", "--memory=trxl", "--width", "64", "--seeds", "3"]).config
+    assert config.agent.memory == TrXL(width=64, window=320)
+    assert config.objective.policy == 0.3  # TrXL's column
     assert config.run.seeds == 3
     assert parse([]).config.task.levels == ("2_delay5_of4",)
 
@@ -502,7 +521,7 @@ def test_runs_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     def diverge(*args: Any) -> Any:
         raise loop.DivergedError("enough.")
 
-    monkeypatch.setattr(loop, "train", diverge)
+    monkeypatch.setattr(api, "loop", diverge)
     assert [main(["train", *TINY]) for _ in range(2)] == [3, 3]
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["first_symbol-hcam-1", "first_symbol-hcam-2"]
     assert "hcam train: enough." in capsys.readouterr().err
@@ -512,9 +531,35 @@ def test_runs_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert config["chance"] == {"2_delay5_of4": 0.5, "4_delay2": 0.25}
 
 
-def test_a_smaller_ballet_is_called_smaller():
-    small, published = preset("quickstart"), preset("paper")
+def test_a_smaller_task_is_called_smaller():
+    small, published = quickstart("hcam"), paper("hcam")
     line = "smaller than the published task: 4 of 13 dances, 1 pixel a tile instead of 9"
-    assert reductions(small, small.task.make()) == [line]
-    assert reductions(published, published.task.make()) == []
-    assert reductions(preset("quickstart", "echo"), None) == []
+    assert line in summary(small, loop.make_learner(small))
+    assert not [text for text in summary(published, loop.make_learner(published)) if "smaller" in text]
+
+
+def test_a_preset_takes_options_of_the_environment():
+    config = parse(["--preset", "paper", "--env-arg", "tile=9", "--levels", "2_delay16"]).config
+    assert config.task.options == {"tile": 9}
+    assert parse(["--env-arg", "tile=3"]).config.task.options == {"tile": 3}  # in place of the quickstart's own
+    assert parse(["--preset", "fast", "--memory", "gru"]).config.agent.memory == GRU(width=256)
+    assert fast("gru").agent.memory == GRU(width=256)
+
+
+def test_options_of_a_memory_are_those_of_its_dataclass(capsys: pytest.CaptureFixture[str]):
+    """And of no other."""
+    assert parse(["--memory", "lstm", "--max-timescale", "9"]).config.agent.memory.max_timescale == 9
+    assert "--max-timescale" in shown(["train", "--memory", "lstm"], capsys)
+    assert "--chunk" not in shown(["train", "--memory", "lstm"], capsys)
+    with pytest.raises(SystemExit):
+        parse(["--memory", "lstm", "--chunk", "9"])
+
+
+def test_a_memory_whose_options_are_taken_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    text = "from dataclasses import dataclass\n@dataclass\nclass Mine:\n  width: int = 3\n  hidden: int = 4\n"
+    (tmp_path / "my_taken.py").write_text(text + "  def build(self, dtype): ...\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        assert "Mine has options that hcam train has as well: rename hidden." in refusal(
+            ["--memory", "my_taken:Mine"], capsys
+        )

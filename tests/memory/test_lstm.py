@@ -6,11 +6,13 @@ import numpy as np
 import optax
 import pytest
 
-from hcam import agent, memory, presets
+from hcam import agent, memory
 from hcam.envs.tasks.ballet.choreography import choice_time
 from hcam.learning import optimiser
 from hcam.learning.optimiser import OptimiserConfig
 from hcam.memory import LSTM, Recall
+from hcam.recipes.ballet import quickstart
+from hcam.types import Inputs
 from tests.memory.cases import CONFIGS, assert_same, inputs, params_of, programs, run_steps, starts
 from tests.memory.oracle import SlowLSTM
 
@@ -63,7 +65,7 @@ def told(params, made, env, level):
     def episode(key):
         begin, steps = env.start(key, level), len(time_t)
         seen_t = jax.vmap(lambda time: made.preprocess(env.observe(begin._replace(time=time), level)))(time_t)
-        return agent.Inputs(seen_t, time_t == 0, jnp.zeros(steps, jnp.int32), jnp.zeros(steps)), env.expert(begin)
+        return Inputs(seen_t, time_t == 0, jnp.zeros(steps, jnp.int32), jnp.zeros(steps)), env.expert(begin)
 
     def loss(params, key):
         inputs_bt, answer_b = jax.vmap(episode)(jax.random.split(key, EPISODES))
@@ -90,9 +92,9 @@ def told(params, made, env, level):
 @pytest.mark.slow
 def test_with_the_usual_gates_it_does_not_even_learn_what_it_is_told():
     """Chance is 1/2, give or take 1/200. It is for this that cells begin by holding on; four minutes each."""
-    config = presets.preset("quickstart", "ballet", "lstm")
+    config = quickstart("lstm")
     env = config.task.make()
-    made, level = agent.make(config.agent, env), config.task.params(env)
+    made, level = agent.make(config.agent, env), env.level(*config.task.levels)
     params = made.init_params(jax.random.key(0))
     usual = jnp.repeat(jnp.array([0.0, 1.0, 0.0, 0.0]), config.agent.memory.width)
     forgetful = tuple(layer | {"in": layer["in"] | {"b": usual}} for layer in params["memory"])

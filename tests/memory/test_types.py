@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hcam import agent, envs
-from hcam.agent import AgentConfig, MemoryConfig
-from hcam.memory import LSTM, MEMORIES, Memory, Recall, make
+from hcam.agent import AgentConfig
+from hcam.memory import HCAM, LSTM, MEMORIES, Memory, Recall, make
 from tests.memory.cases import CONFIGS, inputs, params_of, starts
 
 
@@ -51,7 +51,7 @@ def test_every_default_can_be_pickled(name, dtype):
 
 def test_an_agent_can_be_pickled():
     """With the memory inside it."""
-    sizes = MemoryConfig(width=16, layers=1, heads=2, chunk=3, slots=2, top_k=2, mlp=1)
+    sizes = HCAM(width=16, layers=1, heads=2, chunk=3, slots=2, top_k=2, mlp=1)
     made = agent.make(AgentConfig(memory=sizes), envs.make("first_symbol"))
     again = pickle.loads(pickle.dumps(made))
     key = jax.random.key(0)

@@ -1,6 +1,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,7 +93,7 @@ def test_its_own_runs_count(tmp_path, experiment):
 
 
 def test_settings_besides_the_experiments_own_are_named(tmp_path):
-    more = {"learner.environments": 1024, "run.steps": 1000, "agent.encoder.last_action": True}
+    more: dict[str, Any] = {"learner.environments": 1024, "run.steps": 1000, "agent.encoder.last_action": True}
     more |= {"task.levels": ("2_delay16", "4_delay16"), "task.options": {"tile": 9}}
     folder = made(tmp_path, "hcam-k1", more=more | {"run.log_every": 9.0, "agent.dtype": "bfloat16"})
     experiment, config = RECIPE.find("hcam-k1"), json.loads((folder / "config.json").read_text())["config"]

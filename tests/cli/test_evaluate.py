@@ -1,0 +1,38 @@
+"""`hcam eval` on its own: the table, and what is checked before anything is played (tests/cli/test_train.py plays)."""
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hcam.cli import main
+from hcam.cli.evaluate import refuse_unwritable, table_of
+
+SHARE = r" +[\d.]+% \([\d.]+ to [\d.]+\)"
+
+
+def test_the_table_fits_a_terminal():
+    part = {"episodes": 500, "success": 1.0, "low": 0.9925, "high": 1.0, "return": 1.0, "length": 1234.5}
+    levels = {"2_delay16_of4": part, "8_delay48": part | {"success": 0.125, "low": 0.1, "high": 0.15}}
+    console = Console(record=True, width=80)
+    console.print(table_of({"greedy": levels, "sampled": levels}, "runs/ballet-hcam-1, 1,500,000,000 steps"))
+    lines = console.export_text().splitlines()
+    assert re.search(rf"2_delay16_of4 {SHARE} {SHARE} +1.000 +1234.5", lines[4])
+    assert "12.5% (10.0 to 15.0)" in lines[5]
+
+
+def test_a_file_can_be_written_where_its_folder_can_be_made(tmp_path: Path):
+    refuse_unwritable(tmp_path / "new" / "folder" / "numbers.json")
+    assert list((tmp_path / "new" / "folder").iterdir()) == []
+    with pytest.raises(IsADirectoryError, match="is a folder: give --out the name of a file"):
+        refuse_unwritable(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="cannot be written"):
+        refuse_unwritable(tmp_path / "file" / "below")
+
+
+@pytest.mark.parametrize("seed", ["-1", "2147483647", "99999999999999999999"])
+def test_a_seed_beyond_bounds_is_refused(seed: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["eval", "pretrained:quickstart", "--seed", seed]) == 2
+    assert "seed must be from 0 to 2,147,483,646" in capsys.readouterr().err

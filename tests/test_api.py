@@ -1,0 +1,149 @@
+"""`hcam.train` and `hcam.load` from Python: settings that are left out, environments that are given."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+import hcam
+from hcam import api, recipes
+from hcam.adapters import HostEnvironmentError
+from hcam.adapters.from_gymnasium import from_gymnasium
+from hcam.config import Config, TaskConfig, override, to_json
+from hcam.envs import make
+from hcam.envs.probes import FirstSymbol
+from hcam.memory import LSTM
+from hcam.runs.folder import RunFolder, read_config, read_metrics
+from tests.test_training import compiled_once
+
+__all__ = ["compiled_once"]  # a fixture
+
+
+def small(task: TaskConfig, env: Any, **changes: Any) -> Config:
+    config = recipes.preset("general", task, env, "lstm")
+    sizes = {"agent.memory": LSTM(width=8, layers=1), "agent.heads.hidden": 8, "learner.environments": 4}
+    return override(config, sizes | {"run.steps": 256, "run.eval_episodes": 4} | changes)
+
+
+# Settings
+
+
+def test_something_must_be_given():
+    with pytest.raises(ValueError, match="give config, env or resume"):
+        hcam.train()
+
+
+def test_an_environment_alone_gets_general_settings():
+    env = make("kth_item", symbols=5)
+    config = api.settings(None, env, None)
+    assert config.task == TaskConfig(task="kth_item", options={"symbols": 5})
+    assert config.agent.memory.slots * config.agent.memory.chunk >= 5
+    assert config.agent.dtype != "auto"
+
+
+def test_the_given_environment_is_the_task_whatever_the_settings_say():
+    config = small(TaskConfig(task="echo"), make("echo"))
+    found = api.settings(config, make("first_symbol"), None)
+    assert found.task.task == "first_symbol"
+    assert found.agent.memory == config.agent.memory
+
+
+def test_what_may_change_when_a_run_continues(tmp_path: Path):
+    config = small(TaskConfig(task="echo"), make("echo"))
+    config = replace(config, agent=config.agent.here())
+    RunFolder.create(tmp_path / "run", to_json(config)).close()
+    longer = override(config, {"run.steps": 999, "run.log_every": 1.0})
+    assert api.settings(longer, None, tmp_path / "run") == longer
+    assert api.settings(None, None, tmp_path / "run") == config
+    for path, value in (("run.seed", 3), ("learner.unroll", 8), ("agent.memory", LSTM(width=16, layers=1))):
+        with pytest.raises(ValueError, match=f"a run continues as it was started, but {path}.* would change"):
+            api.settings(override(config, {path: value}), None, tmp_path / "run")
+
+
+@pytest.mark.parametrize("task", ["first_symbol", "echo"])
+def test_facts_of_the_levels_go_into_the_run_folder(task: str):
+    env = make(task)
+    found = api.facts(TaskConfig(task=task), env)
+    level = {"first_symbol": "blanks8", "echo": "echo"}[task]
+    assert found == {"chance": {level: 0.25}, "titles": {}}
+
+
+# Environments without a name
+
+
+class Nameless(FirstSymbol):
+    """No dataclass of its own, so nobody can tell its options."""
+
+
+def local() -> Any:
+    @dataclass(frozen=True)
+    class Hidden(FirstSymbol):
+        pass
+
+    return Hidden()
+
+
+def test_an_environment_that_cannot_be_named_trains_and_is_asked_for_again(tmp_path: Path):
+    env = local()
+    config = small(TaskConfig(task="first_symbol", levels=("blanks1",)), env)
+    trained = hcam.train(config, env, run=tmp_path / "run")
+    assert trained.env is env
+    assert read_config(tmp_path / "run")["task"]["task"] == "python:Hidden"
+    with pytest.raises(ValueError, match=r"Hidden was given in Python .* as in hcam\.load\(RUN, env=\.\.\.\)"):
+        hcam.load(tmp_path / "run")
+    assert hcam.load(tmp_path / "run", env=env).metadata["steps"] == 256
+    longer = override(trained.config, {"run.steps": 512})
+    assert hcam.train(longer, env, resume=tmp_path / "run").metadata["steps"] == 512
+
+
+# Environments on the host
+
+
+class Coin(gymnasium.Env):
+    """Shows a side, and asks for it three steps later; may break."""
+
+    observation_space, action_space = gymnasium.spaces.Box(0, 1, (2,), "float32"), gymnasium.spaces.Discrete(2)
+
+    def __init__(self, breaks_at: int = 10**9) -> None:
+        self.breaks_at, self.steps = breaks_at, 0
+
+    def seen(self) -> Any:
+        shown = [float(self.time == 0 and self.side == side) for side in (0, 1)]
+        return self.observation_space.dtype.type(shown)  # type: ignore[union-attr]
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.time, self.side = 0, int(self.np_random.integers(2))
+        return self.seen(), {}
+
+    def step(self, action: Any) -> Any:
+        self.time, self.steps = self.time + 1, self.steps + 1
+        if self.steps >= self.breaks_at:
+            raise ArithmeticError("the coin is lost")
+        done = self.time == 3
+        return self.seen(), float(done and action == self.side), done, False, {}
+
+
+def test_a_gymnasium_environment_trains_and_continues_with_new_episodes(tmp_path: Path, capsys: Any):
+    env = from_gymnasium(Coin)
+    config = small(TaskConfig(task="echo"), make("echo"))
+    hcam.train(config, env, run=tmp_path / "run")
+    (row, *_) = read_metrics(tmp_path / "run")
+    assert row["levels"]["HostEnvironment"]["length"] == 3
+    longer = override(config, {"run.steps": 512})
+    hcam.train(longer, from_gymnasium(Coin), resume=tmp_path / "run")
+    err = capsys.readouterr().err
+    assert "continuing from 256 steps" in err
+    assert "environments on the host cannot be saved: their episodes start anew" in err
+    assert [row["steps"] for row in read_metrics(tmp_path / "run")][-1] == 512
+
+
+def test_an_environment_that_raises_is_one_sentence(tmp_path: Path):
+    env = from_gymnasium(lambda: Coin(breaks_at=40))
+    config = small(TaskConfig(task="echo"), make("echo"))
+    with pytest.raises(HostEnvironmentError) as caught:
+        hcam.train(config, env, run=tmp_path / "run")
+    assert str(caught.value).startswith("the environment raised ArithmeticError: the coin is lost (test_api.py, line ")
+    assert isinstance(caught.value.__cause__, ArithmeticError)

@@ -124,11 +124,11 @@ def test_settings_that_the_file_lacks_have_their_defaults():
             "levels must be a tuple, each of it a text, but is '2_del",
         ),
         ({"task": {"task": "ballet", "options": [1]}}, "options must be a dict, but is (1,)."),
-        ({"agent": {"memory": {"memory": "gru"}}}, "there is no memory 'gru': choose from hcam"),
+        ({"agent": {"memory": {"memory": "waltz"}}}, "there is no memory 'waltz': choose from hcam"),
         ({"agent": {"memory": {"width": -1}}}, "width must be a whole number of at least 1, but is -1."),
-        ({"agent": {"memory": "lstm"}}, "config.json is damaged: memory must be an object, but is 'lstm'."),
-        ({"agent": [1, 2]}, "config.json is damaged: agent must be an object, but is [1, 2]."),
-        ({"learner": 7}, "config.json is damaged: learner must be an object, but is 7."),
+        ({"agent": {"memory": "lstm"}}, "config.json is damaged: memory must be an object, but is "),
+        ({"agent": [1, 2]}, "config.json is damaged: agent must be an object, but is "),
+        ({"learner": 7}, "config.json is damaged: learner must be an object, but is "),
         (
             {"task": {}},
             "config.json is damaged: TaskConfig.__init__() missing 1 required keyword-only argument: 'task'.",
@@ -142,8 +142,7 @@ def test_values_are_checked_on_the_way_back_as_well(change, sentence):
 
 @pytest.mark.parametrize("wrong", [None, 3, "config", [1]])
 def test_what_is_no_object_is_refused(wrong):
-    sentence = f"config.json is damaged: config must be an object, but is {wrong!r}."
-    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+    with pytest.raises(ValueError, match=r"^config\.json is damaged: config must be an object, but is [^\n]+\.$"):
         from_json(wrong)
 
 

@@ -93,9 +93,9 @@ def test_a_package_that_cannot_be_imported_is_nobody_elses_trouble(tmp_path, mon
     ("name", "sentence"),
     [
         (
-            "gru",
-            "there is no memory 'gru': choose from hcam, trxl, lstm, none, or name a configuration of your own, as "
-            "package.module:Class.",
+            "waltz",
+            f"there is no memory 'waltz': choose from {', '.join(memories.names())}, or name a configuration of your "
+            "own, as package.module:Class.",
         ),
         ("waltz.steps:Memory", "waltz.steps:Memory cannot be loaded, since waltz.steps cannot be imported"),
         (f"{HERE}:Missing", f"{HERE}:Missing cannot be loaded, since {HERE} has no Missing."),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hcam.agent import AgentConfig
+from hcam.agent import AgentConfig, memories
 from hcam.config import Config, TaskConfig
 from hcam.memory import HCAM, LSTM, TrXL
 from hcam.recipes.recipe import OTHER_LEVELS, Experiment, Recipe, Reported, flags, memory_of
@@ -130,9 +130,9 @@ def test_a_memory_gets_the_sizes_that_it_has():
         (lambda: RECIPE.preset("slow"), "first_symbol has no preset 'slow': choose from fast, general."),
         (lambda: RECIPE.find("k2"), "first_symbol has no experiment 'k2': there are plain, k1, trxl-long."),
         (
-            lambda: RECIPE.preset("fast", "gru"),
-            "there is no memory 'gru': choose from hcam, trxl, lstm, none, or name a configuration of your own, as "
-            "package.module:Class.",
+            lambda: RECIPE.preset("fast", "waltz"),
+            f"there is no memory 'waltz': choose from {', '.join(memories.names())}, or name a configuration of your "
+            "own, as package.module:Class.",
         ),
         (
             lambda: RECIPE.config(replace(RECIPE.experiments[0], overrides={"loss.policy": 1})),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 import hcam
@@ -104,14 +105,14 @@ def test_an_environment_that_cannot_be_named_trains_and_is_asked_for_again(tmp_p
 class Coin(gymnasium.Env):
     """Shows a side, and asks for it three steps later; may break."""
 
-    observation_space, action_space = gymnasium.spaces.Box(0, 1, (2,), "float32"), gymnasium.spaces.Discrete(2)
+    observation_space, action_space = gymnasium.spaces.Box(0, 1, (2,), np.float32), gymnasium.spaces.Discrete(2)
 
     def __init__(self, breaks_at: int = 10**9) -> None:
         self.breaks_at, self.steps = breaks_at, 0
 
     def seen(self) -> Any:
         shown = [float(self.time == 0 and self.side == side) for side in (0, 1)]
-        return self.observation_space.dtype.type(shown)  # type: ignore[union-attr]
+        return np.array(shown, np.float32)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)

@@ -1,7 +1,7 @@
 """Observation -> x_d: a CNN or ResNet for images, an LSTM over words; other observations are taken as they are.
 
-Everything is written for one step of one environment; parameters are nested dicts, by the observation's own names.
-Observations go through `preprocess` once; everything else, here and in the heads, takes its result.
+Functions take one step of one environment; parameters are nested dicts, by the observation's own names. Observations go
+through `preprocess` once; everything else takes its result.
 """
 
 import math
@@ -249,15 +249,11 @@ def grid(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int]:
     return shape[0] // config.kernel_sizes[0], shape[1] // config.kernel_sizes[0]
 
 
-def padded_size(size: int) -> int:
-    """The size of a padded patch: matrix units want rows of multiples of 16; smaller ones stay as they are."""
-    return size if size <= 16 else -(-size // 16) * 16
-
-
 def pad_patch(x: Array, axis: int) -> Array:
-    """Zeros up to the size of a padded patch."""
+    """Zeros up to a multiple of 16, which matrix units want; patches of up to 16 stay as they are."""
+    size = x.shape[axis]
     missing = [(0, 0)] * x.ndim
-    missing[axis] = (0, padded_size(x.shape[axis]) - x.shape[axis])
+    missing[axis] = (0, 0 if size <= 16 else -size % 16)
     return jnp.pad(x, missing)
 
 

@@ -36,7 +36,7 @@ prove: $(STAMP) ## run the long proofs (tests marked slow), one after another
 
 lock: ## resolve requirements.lock anew from pyproject.toml (LOCK_FLAGS=--upgrade takes newer releases)
 	@uv --version >/dev/null 2>&1 || { echo "make lock needs uv: install it with 'python3 -m pip install uv'." >&2; exit 1; }
-	uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-annotate \
+	uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-annotate --no-strip-extras \
 	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(LOCK_FLAGS) \
 	  pyproject.toml --output-file requirements.lock
 

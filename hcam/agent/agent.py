@@ -124,5 +124,6 @@ def make(config: AgentConfig, env: Environment) -> Agent:
             raise ValueError(f"a part of an observation is called {name!r}, which hcam uses itself: rename it.")
         encoder.features_of(config.encoder, part)  # refuses sizes that do not fit
     config = config.here()
-    built = memory.make(config.memory, dtype=config.dtype)
+    # What enters the memory comes out of a layer norm, and training stops at the first loss that is not a number.
+    built = memory.unguarded(memory.make(config.memory, dtype=config.dtype))
     return Agent(config, built, env.observation_space, env.action_space.n)

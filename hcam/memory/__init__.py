@@ -38,7 +38,7 @@ from . import checks
 from .contract import ContractError, check
 from .gru import GRU
 from .hcam import HCAM
-from .interface import define
+from .interface import define, unguarded
 from .lstm import LSTM
 from .projections import init_read
 from .recall import Recalled, choose_form, read
@@ -65,6 +65,7 @@ __all__ = [
     "init_read",
     "make",
     "read",
+    "unguarded",
 ]
 
 

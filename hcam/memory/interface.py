@@ -6,7 +6,7 @@ stops gradients at the incoming state, converts to the dtype of computation and 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -44,6 +44,7 @@ class Definition:
     cached: Callable[[Params, State], State] | None
     undo: Callable[[State, State], State] | None
     recalls: bool
+    guarded: bool = True  # whether unusable inputs are kept out
 
 
 def define(
@@ -83,9 +84,20 @@ def define(
     checks.choice(checks.DTYPES, dtype=dtype)
     if step is None and (unroll is None or prepare is not None):
         raise TypeError(f"{config!r} must define step{' for prepare' if unroll else ' or unroll'}.")
-    own = Definition(config, dtype, init_params, init_state, step, unroll, prepare, cached, undo, recalls)
+    return _assemble(Definition(config, dtype, init_params, init_state, step, unroll, prepare, cached, undo, recalls))
+
+
+def unguarded(memory: Memory) -> Memory:
+    """The same memory for inputs that are known to be usable: the pass over them that keeps others out is saved.
+
+    A memory that was made without `define` is returned as it is.
+    """
+    return memory if memory.definition is None else _assemble(replace(memory.definition, guarded=False))
+
+
+def _assemble(own: Definition) -> Memory:
     functions = (partial(function, own) for function in (_prepare, _step, _unroll, _cached, _undo))
-    return Memory(config, init_params, init_state, *functions)
+    return Memory(own.config, own.init_params, own.init_state, *functions, own)
 
 
 def _prepare(own: Definition, params: Params) -> Any:
@@ -132,9 +144,10 @@ def _call(
     ready, state, x, first = jax.tree.map(jnp.asarray, (ready, jax.lax.stop_gradient(state), x, first))
     usable = (jnp.abs(to_float32(x)) <= LARGEST_INPUT[own.dtype]).all(-1, keepdims=True)  # false for NaN, too
     options = {"recall": recall} if own.recalls else {}
-    result = function(ready, state, jnp.where(usable, x, 0.0).astype(own.dtype), first, **options)
+    kept = jnp.where(usable, x, 0.0) if own.guarded else x
+    result = function(ready, state, kept.astype(own.dtype), first, **options)
     state, y, *seen = _check_result(own, result, x.shape, 2 + (own.recalls and recall))
-    y = jnp.where(usable, y.astype(x.dtype), jnp.nan)
+    y = jnp.where(usable, y.astype(x.dtype), jnp.nan) if own.guarded else y.astype(x.dtype)
     return (state, y, *(seen or [Recall()])) if recall else (state, y)
 
 

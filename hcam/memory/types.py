@@ -26,6 +26,7 @@ class Memory(NamedTuple):
     unroll: Callable[..., Any]  # params, state, x_td, first_t, *, recall=False -> state, y_td[, Recall]
     cached: Callable[[Params, State], State]  # the same memory with its keys and values computed: see `hcam.memory`
     undo: Callable[[State, State], State]  # state before a step, state after it -> a state without that step
+    definition: Any = None  # what `define` made this from, for `unguarded`; None: made without `define`
 
 
 class MemoryConfig(Protocol):

@@ -158,3 +158,30 @@ def test_an_input_of_lower_precision_is_judged_by_its_value():
     assert y.dtype == jnp.float16
     assert np.isnan(y[BAD]).all()
     assert np.isfinite(y[OTHERS]).all()
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_a_memory_without_the_guard_gives_the_same_for_usable_inputs(name):
+    mem, params, unroll, step = built(name, "float32")
+    free, usable = memory.unguarded(mem), inputs(3, STEPS)
+    found = jax.jit(free.unroll)(params, free.init_state(), usable, FIRST)
+    jax.tree.map(
+        partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5),
+        found,
+        unroll(params, mem.init_state(), usable, FIRST),
+    )
+    acted = jax.jit(free.step)(params, free.init_state(), usable[0], True)[1]
+    np.testing.assert_allclose(acted, step(params, mem.init_state(), usable[0], True)[1], rtol=1e-5, atol=1e-5)
+
+
+def test_only_the_guard_keeps_nan_out():
+    mem, params, *_ = built("hcam", "float32")
+    free = memory.unguarded(mem)
+    y = free.unroll(params, free.init_state(), spoilt(np.nan, whole=True), FIRST)[1]
+    assert np.isnan(y[OTHERS]).any()
+
+
+def test_a_memory_that_was_made_without_define_has_no_guard_to_lose():
+    mem, *_ = built("lstm", "float32")
+    own = mem._replace(definition=None)
+    assert memory.unguarded(own) is own

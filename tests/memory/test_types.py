@@ -21,9 +21,10 @@ def test_recall_is_empty_by_default():
 def test_a_memory_is_its_configuration_and_seven_functions():
     memory = make(LSTM(width=4, layers=1))
     assert isinstance(memory, Memory)
-    assert memory._fields == ("config", "init_params", "init_state", "prepare", "step", "unroll", "cached", "undo")
+    functions = ("init_params", "init_state", "prepare", "step", "unroll", "cached", "undo")
+    assert memory._fields == ("config", *functions, "definition")
     assert memory.config == LSTM(width=4, layers=1)
-    assert all(map(callable, memory[1:]))
+    assert all(callable(getattr(memory, name)) for name in functions)
 
 
 @pytest.mark.parametrize("name", ["hcam-overlap", "hcam-gather", "trxl-sparse", "lstm", "gru", "local"])

@@ -96,8 +96,8 @@ def unguarded(memory: Memory) -> Memory:
 
 
 def _assemble(own: Definition) -> Memory:
-    functions = (partial(function, own) for function in (_prepare, _step, _unroll, _cached, _undo))
-    return Memory(own.config, own.init_params, own.init_state, *functions, own)
+    prepare, step, unroll, cached, undo = (partial(f, own) for f in (_prepare, _step, _unroll, _cached, _undo))
+    return Memory(own.config, own.init_params, own.init_state, prepare, step, unroll, cached, undo, own)
 
 
 def _prepare(own: Definition, params: Params) -> Any:

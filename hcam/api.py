@@ -79,6 +79,8 @@ def train(
 
 def settings(config: Config | None, env: Environment | None, resume: Path | str | None) -> Config:
     """The settings of a run, complete; those of a run that is resumed may differ in little."""
+    if env is not None and not isinstance(env, Environment):
+        raise TypeError(f"env must be an environment of hcam, but is {env!r}: see docs/add_a_task.md.")
     saved = read(Path(resume)) if resume else None
     config = config or saved
     if config is None and env is None:

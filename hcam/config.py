@@ -75,6 +75,9 @@ class Config:
 
     def __post_init__(self) -> None:
         checks.typed(self)
+        if (count := self.updates * self.learner.gradient_steps) >= 2**31:  # the optimiser counts in int32
+            most = "at most 2,147,483,647 can be counted: lower steps or epochs"
+            raise ValueError(f"the run would take {count:,} gradient steps, but {most}.")
 
     @property
     def steps_per_update(self) -> int:

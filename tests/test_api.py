@@ -1,5 +1,6 @@
 """`hcam.train` and `hcam.load` from Python: settings that are left out, environments that are given."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import hcam
 from hcam import api, recipes
 from hcam.adapters import HostEnvironmentError
 from hcam.adapters.from_gymnasium import from_gymnasium
+from hcam.cli import main
 from hcam.config import Config, TaskConfig, override, to_json
 from hcam.envs import make
 from hcam.envs.probes import FirstSymbol
@@ -29,6 +31,13 @@ def small(task: TaskConfig, env: Any, **changes: Any) -> Config:
 
 
 # Settings
+
+
+def test_what_is_no_environment_and_no_folder_is_one_sentence():
+    with pytest.raises(TypeError, match=r"^env must be an environment of hcam, but is 3: [^\n]+\.$"):
+        hcam.train(env=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^an agent is loaded from a folder or pretrained:NAME, but this is None\.$"):
+        hcam.load(None)  # type: ignore[arg-type]
 
 
 def test_something_must_be_given():
@@ -148,3 +157,41 @@ def test_an_environment_that_raises_is_one_sentence(tmp_path: Path):
         hcam.train(config, env, run=tmp_path / "run")
     assert str(caught.value).startswith("the environment raised ArithmeticError: the coin is lost (test_api.py, line ")
     assert isinstance(caught.value.__cause__, ArithmeticError)
+    assert [frame.name for frame in caught.value.frames] == ["step"]  # its own, and nobody else's
+
+
+BROKEN = """
+from tests.test_api import Coin
+
+
+def make():
+    return Coin(breaks_at=40)
+
+
+class Larger(Coin):
+    def seen(self):
+        return [0.0, 0.0, 0.0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("task", "frames", "sentence"),
+    [
+        ("make", 1, r"ArithmeticError: the coin is lost \(test_api\.py, line \d+\)\."),
+        ("Larger", 0, r"ValueError: an observation has shape \(3,\), but observation_space says \(2,\)\."),
+    ],
+)
+def test_the_command_shows_frames_of_the_environment_alone(
+    task: str, frames: int, sentence: str, tmp_path: Path, capfd: Any, caplog: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """JAX logs its own by itself."""
+    (tmp_path / "broken_coin.py").write_text(BROKEN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = [f"broken_coin:{task}", "--memory", "lstm", "--width", "8", "--layers", "1", "--environments", "4"]
+    assert main(["train", *words, "--steps", "256"]) == 3
+    err = capfd.readouterr().err
+    assert re.search(rf"\nhcam train: the environment raised {sentence}\n$", err)
+    assert err.count("  File ") == frames
+    assert "Traceback" not in err
+    assert not caplog.records

@@ -158,13 +158,13 @@ def test_what_the_display_says(whole: Told):
 def test_the_last_checkpoint_is_what_training_gives_back(whole: Told):
     found = checkpoint.restore(whole.path / "checkpoints", whole.state_s)
     assert found is not None
-    state_s, about = found
+    state_s, metadata = found
     for one, other in zip(jax.tree.leaves(state_s), jax.tree.leaves(whole.state_s), strict=True):
         if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
             one, other = jax.random.key_data(one), jax.random.key_data(other)
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
-    assert about["steps"] == UPDATES * STEPS
-    assert about["seconds"] == whole.rows[-1]["seconds"]
+    assert metadata["steps"] == UPDATES * STEPS
+    assert metadata["seconds"] == whole.rows[-1]["seconds"]
 
 
 def test_three_checkpoints_and_the_best_are_kept(whole: Told):
@@ -175,10 +175,10 @@ def test_three_checkpoints_and_the_best_are_kept(whole: Told):
 def test_the_best_holds_parameters_only(whole: Told):
     best = arrays(whole.path / "checkpoints" / "best.safetensors")
     assert {name.split("/")[0] for name in best} == {"params"}
-    about = json.loads((whole.path / "checkpoints" / "best.json").read_text())["metadata"]
+    metadata = json.loads((whole.path / "checkpoints" / "best.json").read_text())["metadata"]
     scores = {row["steps"]: row["success"] or 0.0 for row in whole.rows}  # every row was saved
-    assert about["success"] == max(scores.values())
-    assert scores[about["steps"]] == about["success"]
+    assert metadata["success"] == max(scores.values())
+    assert scores[metadata["steps"]] == metadata["success"]
 
 
 def test_each_of_several_seeds_is_the_run_it_would_be_alone(whole: Told, tmp_path: Path):
@@ -429,9 +429,9 @@ def test_the_best_is_the_best_over_a_resume(tmp_path: Path, idle: Any):
     path, config = tmp_path / "run", tiny(save_every=ALWAYS, steps=6 * STEPS)
     run(config, path, [Listener(lambda row: os.kill(os.getpid(), signal.SIGINT) if row["update"] == 2 else None)])
     run(config, path)
-    about = json.loads((path / "checkpoints" / "best.json").read_text())["metadata"]
-    assert about["steps"] == 2 * STEPS
-    assert about["success"] == pytest.approx(0.9)
+    metadata = json.loads((path / "checkpoints" / "best.json").read_text())["metadata"]
+    assert metadata["steps"] == 2 * STEPS
+    assert metadata["success"] == pytest.approx(0.9)
 
 
 def test_wherever_a_save_ends_there_is_a_best_one_if_there_is_any(
@@ -461,8 +461,8 @@ def test_wherever_a_save_ends_there_is_a_best_one_if_there_is_any(
             assert (path / "checkpoints" / "best.json").exists()
     wanted[0] = 1000
     run(config, path)
-    about = json.loads((path / "checkpoints" / "best.json").read_text())["metadata"]
-    assert about["success"] == pytest.approx(0.9)
+    metadata = json.loads((path / "checkpoints" / "best.json").read_text())["metadata"]
+    assert metadata["success"] == pytest.approx(0.9)
 
 
 def test_a_terminal_that_closes_asks_to_save_as_well():

@@ -1,13 +1,12 @@
 """The way to other interfaces and back; `adapt` takes whatever a function that makes environments has made."""
 
+import logging
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import jax
 
 from hcam.envs.environment import Environment
 
@@ -43,16 +42,32 @@ def _comes_from(package: str, env: Any) -> bool:
 class HostEnvironmentError(RuntimeError):
     """An environment on the host raised an exception, which is the cause of this one."""
 
+    def __init__(self, cause: Exception) -> None:
+        every = traceback.extract_tb(cause.__traceback__)
+        ours = [number for number, frame in enumerate(every) if Path(frame.filename).parent == Path(__file__).parent]
+        self.frames = every[max(ours, default=-1) + 1 :]  # the environment's own, without JAX's and ours
+        where = f" ({Path(self.frames[-1].filename).name}, line {self.frames[-1].lineno})" if self.frames else ""
+        super().__init__(f"the environment raised {type(cause).__name__}: {f'{cause}'.rstrip('.')}{where}.")
+
 
 @contextmanager
 def raising_host_errors(env: Any) -> Iterator[None]:
-    """Turns what JAX makes of an exception in a callback, two screens of its own frames, into one sentence."""
+    """Turns what JAX makes of an exception in a callback, two screens of its own frames, into one sentence.
+
+    JAX also logs the exception, with its frames, before anybody could catch it: that is left out.
+    """
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return getattr(env, "host_error", None) is None
+
+    logger = logging.getLogger("jax._src.callback")
+    logger.addFilter(is_news)
     try:
         yield
-    except jax.errors.JaxRuntimeError:
+    except Exception:
         cause = getattr(env, "host_error", None)
         if cause is None:
             raise
-        last = traceback.extract_tb(cause.__traceback__)[-1]
-        where = f"{Path(last.filename).name}, line {last.lineno}"
-        raise HostEnvironmentError(f"the environment raised {type(cause).__name__}: {cause} ({where}).") from cause
+        raise HostEnvironmentError(cause) from cause
+    finally:
+        logger.removeFilter(is_news)

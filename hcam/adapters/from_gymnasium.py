@@ -178,10 +178,12 @@ def _array(space: Space, host_space: Any, value: Any) -> NDArray[Any]:
         return space.ids(value)
     if isinstance(space, Discrete):
         value = value - host_space.start
-    wide = np.asarray(value)
-    array = wide.astype(space.dtype)
-    if array.dtype.kind in "iu" and (array != wide).any():
-        raise ValueError(f"{wide.dtype} observations become {space.dtype} here, but {wide} does not fit.")
+    given = np.asarray(value)
+    if given.shape != space.shape:
+        raise ValueError(f"an observation has shape {given.shape}, but observation_space says {space.shape}")
+    array = given.astype(space.dtype)
+    if array.dtype.kind in "iu" and (array != given).any():
+        raise ValueError(f"{given.dtype} observations become {space.dtype} here, but {given} does not fit.")
     return array
 
 

@@ -38,6 +38,7 @@ class EncoderConfig:
         checks.positive(language=self.language, word=self.word)
         if not self.channels:
             raise ValueError("channels must have at least one entry: one per layer.")
+        checks.depth(**{f"blocks[{n}]": count for n, count in enumerate(self.blocks)})
         for name in ("channels", "kernel_sizes", "strides", "blocks"):
             values, layers = getattr(self, name), len(self.channels)
             checks.positive(**{f"{name}[{n}]": value for n, value in enumerate(values)})

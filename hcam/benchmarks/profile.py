@@ -23,8 +23,8 @@ def profile(program: Any, state: Any) -> tuple[Any, list[dict[str, Any]]]:
     """Runs the program once more, watched: the state after it, and its operations, the longest first."""
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder, create_perfetto_trace=True):
-            state, told = program(state)
-            jax.block_until_ready((state, told))  # type: ignore[no-untyped-call]
+            state, metrics = program(state)
+            jax.block_until_ready((state, metrics))  # type: ignore[no-untyped-call]
         (path,) = Path(folder).rglob("perfetto_trace.json.gz")
         events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     return state, summed(events, sources(program.as_text()))

@@ -33,7 +33,7 @@ class Contender(NamedTuple):
 
     programs: dict[str, Any]
     state: TrainState
-    about: dict[str, Any]
+    metadata: dict[str, Any]
 
 
 def run(
@@ -70,7 +70,7 @@ def run(
         "device_peak_bytes": peak,  # of all that was measured together
         "possible_operations": operations.peak_here(),
         "runs": {
-            name: failed[name]._asdict() if name in failed else ready[name].about | {"parts": costs(samples[name])}
+            name: failed[name]._asdict() if name in failed else ready[name].metadata | {"parts": costs(samples[name])}
             for name in configs
         },
     }
@@ -90,7 +90,7 @@ def prepare(config: Config) -> Contender | Failed:
         return Failed(reason(error))
     needs: Any = programs["update"].memory_analysis()
     total = needs.argument_size_in_bytes + needs.temp_size_in_bytes + needs.output_size_in_bytes
-    about = {
+    metadata = {
         "task": config.task.task,
         "memory": memories.name_of(config.agent.memory),
         "width": config.agent.memory.width,
@@ -102,7 +102,7 @@ def prepare(config: Config) -> Contender | Failed:
         "operations": {name: operations.count(part, state) for name, part in parts.items()},
         "bytes": total - needs.alias_size_in_bytes,
     }
-    return Contender(programs, state, about)
+    return Contender(programs, state, metadata)
 
 
 def acting(learner: Learner) -> Step:
@@ -121,8 +121,8 @@ def timed(program: Step, state: TrainState) -> tuple[TrainState, float]:
     jax.block_until_ready(state)  # type: ignore[no-untyped-call]
     calls, start = 0, time.perf_counter()
     while calls == 0 or time.perf_counter() - start < SECONDS:
-        state, told = program(state)
-        jax.block_until_ready((state, told))  # type: ignore[no-untyped-call]
+        state, metrics = program(state)
+        jax.block_until_ready((state, metrics))  # type: ignore[no-untyped-call]
         calls += 1
     return state, (time.perf_counter() - start) / calls
 

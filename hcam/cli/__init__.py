@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import pairwise
+from shutil import get_terminal_size
 from typing import Any, NamedTuple
+
+NARROWEST = 10  # columns of a help page: tyro never ends in fewer
 
 
 class Command(NamedTuple):
@@ -40,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _quiet_interrupt(name):
             function = getattr(import_module(f"hcam.cli.{command.module}"), command.function)
             import tyro
+        if {"-h", "--help"} & set(rest) and get_terminal_size().columns < NARROWEST:
+            os.environ["COLUMNS"] = f"{NARROWEST}"
         if getattr(function, "parses_words", False):  # its options depend on each other
             return int(function(rest))
         return tyro.cli(function, args=rest, prog=f"hcam {name}", description=command.summary) or 0

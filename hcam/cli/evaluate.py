@@ -33,6 +33,7 @@ def evaluate(
     """
     from rich.console import Console
 
+    from hcam.adapters import raising_host_errors
     from hcam.api import load
     from hcam.runs.evaluate import evaluate_all
     from hcam.runs.progress import Display
@@ -45,7 +46,7 @@ def evaluate(
     task, env = trained.config.task, trained.env
     params = {name: task.level_params(env, name) for name in level or task.level_names(env)}
     title = f"{agent}, {trained.metadata['steps']:,} steps"
-    with Display(trained.config.run.steps, title) as display:
+    with Display(trained.config.run.steps, title) as display, raising_host_errors(env):
         results = evaluate_all(
             trained.agent, env, trained.params_s, params, episodes, seed=seed, on_progress=display.evaluating
         )

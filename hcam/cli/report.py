@@ -1,6 +1,8 @@
 """`hcam report`: what runs have come to."""
 
 import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +40,17 @@ def report(runs: tyro.conf.Positional[Names], results: Folder = None, out: Folde
 
         print(printable(index.write(Path(runs[0]))))
         return 0
-    return compare([Path(run) for run in runs], out or Path())
+    return compare(folders_of(runs), out or Path())
+
+
+def folders_of(runs: Sequence[str]) -> list[Path]:
+    """Without files: `runs/*` also names the index and the pictures that this command has written there."""
+    files = [run for run in runs if os.path.isfile(run)]
+    if len(files) == len(runs):
+        return [Path(run) for run in runs]  # refused as no run folder
+    for file in files:
+        print(f"hcam report: {printable(file)} is no folder and left out.", file=sys.stderr)
+    return [Path(run) for run in runs if run not in files]
 
 
 def is_group(path: Path) -> bool:

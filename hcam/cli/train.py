@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
+from traceback import format_list
 from typing import Annotated, Any
 
 import tyro
@@ -51,6 +52,8 @@ def train(words: Sequence[str]) -> int:
     except StoppedError as stopped:
         return 128 + stopped.number
     except (DivergedError, HostEnvironmentError) as error:  # after the display's last line, so that this is below it
+        for frame in format_list(getattr(error, "frames", [])):  # of the user's own environment
+            print(frame, end="", file=sys.stderr)
         print(f"hcam train: {printable(error)}", file=sys.stderr)
         return 3
     show(trained)

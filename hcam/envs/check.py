@@ -144,14 +144,14 @@ def _play(
 
 def _broken(env: Environment, step: play.Step, observation: Observation) -> dict[str, jax.Array]:
     info, both = step.info, step.terminated & step.truncated
-    told = (info["terminated"] == step.terminated) & (info["truncated"] == step.truncated)
+    agree = (info["terminated"] == step.terminated) & (info["truncated"] == step.truncated)
     goes_on = ~(step.terminated | step.truncated)
     return {
         **_outside("the observation", env.observation_space, step.observation),
         **_outside("info['final_observation']", env.observation_space, info["final_observation"]),
         "the reward is not finite: look for a division by zero": ~jnp.isfinite(step.reward),
         "a step is both terminated and truncated: terminated wins, so return truncated & ~terminated": both,
-        "info['terminated'] and info['truncated'] are not what step returns: put the same there": ~told,
+        "info['terminated'] and info['truncated'] are not what step returns: put the same there": ~agree,
         "an episode goes on, but info['final_observation'] is not the observation: put the same there": (
             goes_on & ~_same(observation, info["final_observation"])
         ),

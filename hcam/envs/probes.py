@@ -135,8 +135,8 @@ class Probe(Environment):
         if found and smallest <= int(found[1]) <= largest:
             return int(found[1])
         form = f"a level is {self.word}{{n}}, with n from {smallest} to {largest}, such as {', '.join(self.levels)}"
-        about = form if self.word else "it has no levels"
-        raise ValueError(f"there is no {type(self).__name__} level {level!r}: {about}.")
+        hint = form if self.word else "it has no levels"
+        raise ValueError(f"there is no {type(self).__name__} level {level!r}: {hint}.")
 
 
 @dataclass(frozen=True)

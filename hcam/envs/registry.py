@@ -34,6 +34,8 @@ def find(task: str) -> Maker:
     """What makes a task: a class or a function."""
     from hcam.envs.probes import PROBES
 
+    if not isinstance(task, str):
+        raise TypeError(f"a task is named by a text, such as {published()[0]!r}, but this is {task!r}.")
     if task in PROBES:
         return PROBES[task]
     point = plugins.installed(GROUP).get(task)

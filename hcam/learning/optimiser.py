@@ -23,6 +23,8 @@ class OptimiserConfig:
         for name in ("learning_rate", "clip", "warmup", "epsilon"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}.")
+        if self.warmup >= 2**31:  # as the optimiser counts gradient steps
+            raise ValueError(f"warmup must be below {2**31:,}, but is {self.warmup:,}.")
         for name in ("beta_1", "beta_2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, but is {getattr(self, name)}.")

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 DTYPES = ("float32", "bfloat16", "float16")
+MAX_LAYERS = 128  # each is traced and compiled on its own, which takes minutes for more
 ONE = "memories take one environment, use jax.vmap for a batch"
 
 # Options of a configuration -------------------------------------------------------------------------------------------
@@ -29,6 +30,14 @@ def sizes(config: Any, *names: str) -> None:
     for name in names:
         positive(**{name: getattr(config, name)})
         object.__setattr__(config, name, int(getattr(config, name)))
+
+
+def depth(**counts: Any) -> None:
+    """Layers, or whatever else is traced one after the other: a number that would take for ever is refused."""
+    for name, count in counts.items():
+        positive(**{name: count})
+        if count > MAX_LAYERS:
+            raise ValueError(f"{name} must be at most {MAX_LAYERS}, but is {count!r}.")
 
 
 def overlap_fits(config: Any) -> None:
@@ -163,9 +172,16 @@ def _has_type(hint: Any, value: Any) -> bool:
     if hint is int:
         return isinstance(value, Integral) and not isinstance(value, bool)
     if hint is float:
-        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, Real) and not isinstance(value, bool) and _is_finite(value)
     kind = origin or hint
     return kind is typing.Any or not isinstance(kind, type) or isinstance(value, kind)
+
+
+def _is_finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float holds
+        return False
 
 
 def _spelled(hint: Any) -> str:

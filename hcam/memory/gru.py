@@ -20,6 +20,7 @@ class GRU:
 
     def __post_init__(self) -> None:
         checks.sizes(self, "width", "layers", "max_timescale")
+        checks.depth(layers=self.layers)
 
     def build(self, dtype: str) -> Memory:
         return recurrent.build(CELL, self, dtype)

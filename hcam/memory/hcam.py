@@ -40,6 +40,7 @@ class HCAM:
 
     def __post_init__(self) -> None:
         checks.sizes(self, "width", "layers", "heads", "chunk", "slots", "top_k", "mlp")
+        checks.depth(layers=self.layers)
         if self.window is not None:
             checks.sizes(self, "window")
         checks.overlap_fits(self)

@@ -52,6 +52,7 @@ class Local:
 
 def _check(config: TrXL | Local) -> None:
     checks.sizes(config, "width", "layers", "heads", "window", "mlp")
+    checks.depth(layers=config.layers)
     checks.heads_divide(config.width, config.heads)
     checks.even_width(config.width, "relative positions")
     checks.switch(gated=config.gated)

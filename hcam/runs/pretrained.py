@@ -83,6 +83,8 @@ def load(
 
 
 def _locate(source: str | Path) -> Path:
+    if not isinstance(source, str | Path):
+        raise TypeError(f"an agent is loaded from a folder or {PREFIX}NAME, but this is {source!r}.")
     return find(str(source)) if str(source).startswith(PREFIX) else Path(source)
 
 

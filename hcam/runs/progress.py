@@ -28,7 +28,7 @@ from hcam.runs.text import printable
 Row = Mapping[str, Any]  # one line of metrics.jsonl
 
 HISTORY = 30  # rows in a sparkline
-QUIET = 5.0  # seconds between plain lines
+PRINT_EVERY = 5.0  # seconds between plain lines
 BARS = "▁▂▃▄▅▆▇█"
 CENTURY = 100 * 366 * 86_400.0  # seconds
 
@@ -275,7 +275,7 @@ class Display:
 
     def _print(self, text: str, *, always: bool) -> None:
         """Prints a line, or holds it back if one came just now; the last one held back is printed at the end."""
-        if not always and self._now() - self._printed < QUIET:
+        if not always and self._now() - self._printed < PRINT_EVERY:
             self._held = text
         elif text:
             self.say(text)

@@ -10,6 +10,7 @@ from hcam.learning.learner import Learner
 from hcam.learning.rollout import act
 from hcam.types import TrainState
 
+LARGEST = 10**24  # bytes that are said as they are: an estimate may be larger than any float
 MARGIN = 0.95  # of a machine's memory: what is estimated is a lower bound
 
 
@@ -28,7 +29,7 @@ def refuse_too_large(learner: Learner, seeds: int) -> None:
         needed = seeds * estimate(learner)
         if available and needed > MARGIN * available:
             raise ValueError(
-                f"this run needs at least {needed / 1e9:,.1f} GB of memory, but this machine has "
+                f"this run needs at least {min(needed, LARGEST) / 1e9:,.1f} GB of memory, but this machine has "
                 f"{available / 1e9:,.1f}: lower {_LARGE}."
             )
 

@@ -36,7 +36,7 @@ def lenient():
         yield
 
 
-class Seen(NamedTuple):
+class Played(NamedTuple):
     """A run: the first observation, and then what T steps returned."""
 
     first: Any
@@ -66,7 +66,7 @@ def run(reset, step, actions, keys):
     for action in actions:
         observation, state, reward, terminated, truncated, info = step(next(keys), state, action)
         steps.append((observation, reward, terminated, truncated, info["final_observation"]))
-    return Seen(jax.device_get(first), *stacked(steps))
+    return Played(jax.device_get(first), *stacked(steps))
 
 
 def stacked(steps):
@@ -215,7 +215,7 @@ def test_vector_gym_wrapper(actions):
     for n, key in enumerate(jax.random.split(jax.random.key(5), 3)):
         expected = run_ours(ENV, actions, PARAMS, chain(key))
         of_one = [seen.first, *(jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), part) for part in seen[1:])]
-        assert_same(jax.tree.map(lambda leaf, n=n: leaf[n], Seen(*of_one)), expected)
+        assert_same(jax.tree.map(lambda leaf, n=n: leaf[n], Played(*of_one)), expected)
 
 
 @dataclass(frozen=True)

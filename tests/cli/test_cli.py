@@ -116,3 +116,10 @@ def test_words_that_are_empty_are_named(capsys):
 def test_output_that_nobody_reads_is_no_accident():
     done = subprocess.run(f"{sys.executable} -m hcam tasks | true", shell=True, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
+
+
+def test_help_ends_in_a_terminal_of_one_column():
+    words = [sys.executable, "-m", "hcam", "train", "--help"]
+    done = subprocess.run(words, env=os.environ | {"COLUMNS": "1"}, capture_output=True, timeout=60)
+    assert done.returncode == 0
+    assert done.stdout

@@ -77,3 +77,12 @@ def test_a_folder_of_runs_gets_an_index(tmp_path, capsys):
     text = (tmp_path / "mine" / "README.md").read_text()
     assert "## a\n" in text
     assert "| `lstm` | lstm |" in text
+
+
+def test_every_name_in_a_folder_of_runs_may_be_given(tmp_path, capsys):
+    """`hcam report runs/*`, after `hcam report runs` has left its index there."""
+    make(tmp_path / "mine" / "hcam", evaluated=True)
+    assert main(["report", "mine"]) == 0
+    assert main(["report", "mine/README.md", "mine/hcam"]) == 0
+    assert capsys.readouterr().err == "hcam report: mine/README.md is no folder and left out.\n"
+    assert "there is no run folder mine/README.md" in refusal(["report", "mine/README.md"], capsys)

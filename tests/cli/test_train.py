@@ -142,14 +142,14 @@ def test_eval_of_the_best_and_of_the_levels_of_training(
     undisturbed: tuple[Path, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path, _, _ = undisturbed
-    about = json.loads((path / "checkpoints" / "best.json").read_text())["metadata"]
+    metadata = json.loads((path / "checkpoints" / "best.json").read_text())["metadata"]
     written = tmp_path / "new" / "numbers.json"
     assert main(["eval", str(path), "--best", "--episodes", "20", "--out", str(written)]) == 0
     numbers = json.loads(written.read_text())
-    assert (numbers["run"], numbers["steps"]) == (path.name, about["steps"])
+    assert (numbers["run"], numbers["steps"]) == (path.name, metadata["steps"])
     assert numbers["greedy"]["blanks2"]["episodes"] == 20
     out = capsys.readouterr().out
-    assert f"{about['steps']:,} steps" in " ".join(out.split())
+    assert f"{metadata['steps']:,} steps" in " ".join(out.split())
     assert re.search(rf"blanks2 {SHARE}", out)
 
 
@@ -367,6 +367,15 @@ def refusal(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["--slots", "100000000000"], "memory"),
         (["--unroll", "2147483648"], "GB of memory, but this machine has"),
         (["--memory", "trxl", "--top-k", "0"], "top_k must be a whole number of at least 1"),
+        (["--layers", "10000000"], "layers must be at most 128, but is 10000000"),
+        (["--memory", "trxl", "--layers", "129"], "layers must be at most 128, but is 129"),
+        (["--memory", "none", "--layers", "129"], "layers must be at most 128, but is 129"),
+        (["--memory", "lstm", "--layers", "129"], "layers must be at most 128, but is 129"),
+        (["--memory", "gru", "--layers", "129"], "layers must be at most 128, but is 129"),
+        (["--vision", "resnet", "--blocks", "10000000"], "blocks[0] must be at most 128, but is 10000000"),
+        (["--steps", "1000000000000000000000"], "gradient steps, but at most 2,147,483,647 can be counted"),
+        (["--epochs", "1000000000000"], "gradient steps, but at most 2,147,483,647 can be counted"),
+        (["--warmup", "2147483648"], "warmup must be below 2,147,483,648"),
         (["--blocks", "0"], "blocks[0] must be a whole number of at least 1"),
         (["--kernel-sizes", "12"], "is larger than an image of 11 x 11"),
         (["--strides", "99"], "is larger than an image of 11 x 11"),

@@ -109,6 +109,11 @@ def test_a_task_that_there_is_not():
         )
 
 
+def test_a_task_is_named_by_a_text():
+    with pytest.raises(TypeError, match=r"^a task is named by a text, such as '\w+', but this is None\.$"):
+        make(None)  # type: ignore[arg-type]
+
+
 def test_a_function_that_there_is_not():
     assert refusal("waltz:make").startswith("waltz:make cannot be loaded, since waltz cannot be imported")
     assert refusal(f"{HERE}:waltz") == f"{HERE}:waltz cannot be loaded, since {HERE} has no waltz."

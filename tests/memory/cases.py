@@ -11,7 +11,7 @@ import numpy as np
 
 from hcam import memory
 from hcam.memory import GRU, HCAM, LSTM, Local, TrXL
-from tests.memory.oracle import Seen, SlowStack
+from tests.memory.oracle import Recalled, SlowStack
 
 WIDTH = 8
 LENGTH = 45  # steps of the long sequences: with 3 slots and chunks of 4, the memory overflows after 16
@@ -171,7 +171,7 @@ def assert_equals_slow_stack(config: Any, seed: int, first: np.ndarray) -> None:
                 assert_recall_equals(jax.tree.map(lambda entry, t=t: entry[t], recall), layer, what)
 
 
-def assert_recall_equals(recall: Any, layer: int, expected: Seen) -> None:
+def assert_recall_equals(recall: Any, layer: int, expected: Recalled) -> None:
     np.testing.assert_allclose(recall.window_hw[layer], expected.window, atol=2e-5)
     if recall.chunk_k is None:
         return

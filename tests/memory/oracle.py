@@ -128,7 +128,7 @@ def read(params: dict, queries: Any, keys: Any, contents: Any, mask: Any = None,
 # ---------------------------------------------------------------------------------------------------------------------
 # The stack: HCAM, TransformerXL and the window alone
 # ---------------------------------------------------------------------------------------------------------------------
-class Seen(NamedTuple):
+class Recalled(NamedTuple):
     """What one layer attended to at one step, as `Recall` holds it."""
 
     window: np.ndarray  # [H, W], age 0 first
@@ -146,7 +146,7 @@ class SlowStack:
         self.past: list[list[np.ndarray]] = [[] for _ in self.params]
         self.gap = math.inf
 
-    def step(self, x: np.ndarray, first: bool) -> tuple[np.ndarray, list[Seen]]:
+    def step(self, x: np.ndarray, first: bool) -> tuple[np.ndarray, list[Recalled]]:
         seen = []
         for layer, params in enumerate(self.params):
             if first:
@@ -155,7 +155,7 @@ class SlowStack:
             seen.append(what)
         return x, seen
 
-    def layer(self, params: dict, past: list[np.ndarray], x: np.ndarray) -> tuple[np.ndarray, Seen]:
+    def layer(self, params: dict, past: list[np.ndarray], x: np.ndarray) -> tuple[np.ndarray, Recalled]:
         chunks = self.recallable(past)  # before this step is added: a chunk can be recalled once it is complete
         past.append(x)
         sparse = getattr(self.config, "top_k", None) if "block" not in params else None
@@ -169,7 +169,9 @@ class SlowStack:
             y, self.gap = join(params.get("block_gate"), y, reading.output), min(self.gap, reading.gap)
             number, weight, within = [chunks[m][0] for m in reading.chunk], reading.weight, reading.within
         hidden = np.maximum(linear(params["mlp"]["in"], layer_norm(params["mlp"]["norm"], y)), 0)
-        return join(params.get("mlp_gate"), y, linear(params["mlp"]["out"], hidden)), Seen(ages, number, weight, within)
+        return join(params.get("mlp_gate"), y, linear(params["mlp"]["out"], hidden)), Recalled(
+            ages, number, weight, within
+        )
 
     def recallable(self, past: list[np.ndarray]) -> list[tuple[int, np.ndarray]]:
         """The complete chunks of the episode so far with their numbers, of which only the last `slots` are kept."""

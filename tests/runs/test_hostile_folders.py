@@ -52,7 +52,8 @@ VALUES |= {"number": 3, "true": True, "huge": 10**400, "negative": -7, "fraction
 VALUES |= {"deep": DEEP, "control": "\x1b[31m\n\udcff", "gone": GONE}
 # Where.
 CONFIG = ". config made_by config.task config.agent config.learner config.run config.chance config.agent.memory"
-CONFIG += " format config.task.options config.objective"
+CONFIG += " format config.task.options config.objective config.objective.discount config.task.weights"
+CONFIG += " config.optimiser.learning_rate config.run.log_every config.agent.encoder.channels"
 CONFIG += " config.task.levels config.task.task config.agent.memory.width config.agent.memory.memory config.run.seeds"
 ROW = (
     ". steps success seconds losses losses.policy levels levels.blanks2 levels.blanks2.success levels.blanks2.episodes"

@@ -67,6 +67,7 @@ def test_it_grows_with_what_is_asked_for(learner, objective):
 
 
 MANY = {
+    "more than a float holds": replace(SMALL, learner=LearnerConfig(environments=10**400)),
     "environments": replace(SMALL, learner=LearnerConfig(environments=10**9)),
     "more environments than JAX can count": replace(SMALL, learner=LearnerConfig(environments=10**15)),
     "unroll": replace(SMALL, learner=LearnerConfig(environments=64, unroll=10**9)),

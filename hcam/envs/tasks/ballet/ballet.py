@@ -170,9 +170,9 @@ def _dancers(state: State) -> jax.Array:
 
 
 def _scene(state: State) -> stage.Scene:
-    present_p = state.episode.order_p != ABSENT
-    shape_p = jnp.where(present_p, state.episode.shape_p, stage.NOTHING)
-    return stage.Scene(state.agent, _dancers(state), shape_p, state.episode.color_p)
+    episode = _episode(state)
+    shape_p = jnp.where(episode.order_p != ABSENT, episode.shape_p, stage.NOTHING)
+    return stage.Scene(state.agent, _dancers(state), shape_p, episode.color_p)
 
 
 def _instruction(state: State) -> jax.Array:

@@ -6,14 +6,13 @@ that turning never drifts. Everything is written for one body; `jax.vmap` makes 
 """
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-if TYPE_CHECKING:
-    from hcam.envs.render.raycast import Camera
+from hcam.envs.render.raycast import Camera
 
 ACTIONS = ("stay", "forward", "backward", "left", "right", "turn_left", "turn_right", "lift")
 STAY, FORWARD, BACKWARD, LEFT, RIGHT, TURN_LEFT, TURN_RIGHT, LIFT = range(len(ACTIONS))
@@ -86,10 +85,8 @@ def in_front(body: Body, point: jax.Array, reach: jax.Array | float, angle: jax.
     return (away <= reach) & ((offset * direction(body.heading)).sum() >= away * jnp.cos(jnp.float32(angle)))
 
 
-def camera(body: Body, pitch: jax.Array | float) -> "Camera":
+def camera(body: Body, pitch: jax.Array | float) -> Camera:
     """What the body sees with: at eye height, along its heading, `pitch` radians up."""
-    from hcam.envs.render.raycast import Camera
-
     position = jnp.concatenate([body.position, jnp.full(1, EYE, jnp.float32)])
     return Camera(position, body.heading.astype(jnp.float32) * TURN, jnp.float32(pitch))
 

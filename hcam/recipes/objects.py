@@ -70,8 +70,8 @@ def quickstart(memory: str) -> Config:
     close: only the memory can know where it went.
     """
     own = {
-        "hcam": {"chunk": 8, "slots": 12, "top_k": 4, "window": 3},
-        "trxl": {"window": 96},
+        "hcam": {"chunk": 8, "slots": 13, "top_k": 4, "window": 3},
+        "trxl": {"window": 104},
         "none": {"window": 3},
     }
     return Config(

@@ -26,7 +26,7 @@ class Frame(NamedTuple):
     """A scene and a camera, as numbers for pixels."""
 
     view_n: jax.Array  # float32: eye, forward, right, up, room's half extents and height, pixel's size, theme
-    solid_pn: jax.Array  # float32 [P, 35]: solids.rows
+    solid_pn: jax.Array  # float32 [P, 39]: solids.rows
     surface_sn: jax.Array  # float32 [4 P, 12]: the normal as a linear function of the point, and the colour
 
 

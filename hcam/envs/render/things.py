@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hcam.envs.render.catalogue import BROWN, CATALOGUE, Part, ball, block, can
+from hcam.envs.render.catalogue import BROWN, CATALOGUE
+from hcam.envs.render.parts import Part, ball, block, can
 from hcam.envs.render.solids import Solids
 
 THINGS: tuple[str, ...] = tuple(CATALOGUE)

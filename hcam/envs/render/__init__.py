@@ -1,1 +1,1 @@
-"""Pixels: tile sprites, drawn in strips."""
+"""Pixels: tile sprites, and the first-person ray caster."""

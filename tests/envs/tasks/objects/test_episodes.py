@@ -1,5 +1,7 @@
 """Levels, drawn episodes, and episodes in words."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +15,7 @@ from hcam.envs.tasks.objects.episodes import draw, jumping
 from hcam.envs.tasks.objects.levels import PAPER_LEVELS, QUICK_LEVELS, QUICK_POOL, RESERVED, Level, parse
 
 ENV = Objects()
-GOOD = {
+GOOD: dict[str, Any] = {
     "boxes": [
         {"place": [-1.5, -0.5], "thing": "duck"},
         {"place": [1.5, -0.25], "thing": "mug"},

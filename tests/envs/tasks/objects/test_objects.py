@@ -14,7 +14,7 @@ from hcam.envs.play import at_random, begin, knowing, play
 from hcam.envs.tasks.objects import Objects, room
 from hcam.envs.tasks.objects.levels import PAPER_LEVELS, QUICK_LEVELS, Level
 
-ENV = Objects(width=16, height=12)
+ENV: Any = Objects(width=16, height=12)
 LEVELS = (*PAPER_LEVELS, *QUICK_LEVELS)
 BOXES = [
     {"place": [-1.5, -0.5], "thing": "duck"},
@@ -221,7 +221,7 @@ def test_label_says_nothing_while_watching():
 
 
 def test_facts():
-    env = make("objects")
+    env: Any = make("objects")
     assert env.observation_space["image"].shape == (72, 96, 3)
     assert env.action_space.n == 7
     assert env.default_levels == ("delay0", "delay10", "delay20", "delay30")

@@ -1,5 +1,7 @@
 """What the agent sees: nothing of an object that is in its box, no box after looking backward."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ from hcam.envs.tasks.objects import Objects, room
 from hcam.envs.tasks.objects.episodes import closing, jumping
 from hcam.envs.tasks.objects.levels import BOXES, POOL, Level
 
-ENV = Objects(width=32, height=24)
+ENV: Any = Objects(width=32, height=24)
 observe = jax.jit(lambda state: ENV.observe(state, None)["image"])
 LEVEL = "delay1"
 
@@ -57,7 +59,7 @@ def test_closing_the_lids_is_seen():
 
 def test_every_object_is_clearly_seen_at_the_top_of_its_jump():
     """At least 12 of 96 x 72 pixels change, however far away, and objects differ from each other."""
-    env = Objects()
+    env: Any = Objects()
     seen = jax.jit(lambda state: env.observe(state, None)["image"])
     state = env._start(jax.random.key(3), env.params("delay1"))
     place_b2 = jnp.array([(0, 0.9), (-2, 0), (2, 0)], jnp.float32)  # the first as far as any can be

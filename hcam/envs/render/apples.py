@@ -31,16 +31,6 @@ class Apples(NamedTuple):
     side: jax.Array  # int32, cells along a side, GRID at most
 
 
-class Hit(NamedTuple):
-    """The nearest apple on a ray: where it is, seen from the eye, and the terms of the ray's equation with it."""
-
-    hit: jax.Array  # bool
-    x: jax.Array
-    y: jax.Array
-    half: jax.Array
-    root: jax.Array
-
-
 def overlay(image_hwc: jax.Array, apples: Apples, camera: Camera) -> jax.Array:
     """The picture (uint8 [height, width, 3]) with the apples in it.
 
@@ -48,51 +38,48 @@ def overlay(image_hwc: jax.Array, apples: Apples, camera: Camera) -> jax.Array:
     apples, not a byte changes.
     """
     height, width, _ = image_hwc.shape
-    ahead, right, up = view(camera)
+    # The barriers keep XLA from computing what comes before them again for each of the three colours.
+    image_hwc, basis = jax.lax.optimization_barrier((image_hwc, view(camera)))
     u_1w, v_h1 = screen(height, width)
-    x, y, z = (ahead[axis] + u_1w * right[axis] + v_h1 * up[axis] for axis in range(3))
+    x, y, z = (basis[0][axis] + u_1w * basis[1][axis] + v_h1 * basis[2][axis] for axis in range(3))
     ray = (x, y, jnp.where(z < -1e-3, z, -1e-3))  # a ray that rises meets an apple as little as one that hardly falls
     eye = (camera.position[0], camera.position[1], camera.position[2])
-    found = nearest(apples, eye, ray)
-    light, color = shade(found, eye, ray), shadow(apples, eye, ray)
-    channels = [
-        jnp.where(found.hit, RGB[c] * 255.0 * light, image_hwc[..., c].astype(jnp.float32) * color) for c in range(3)
+    distance_hw = jax.lax.optimization_barrier(nearest(apples, eye, ray))
+    hit_hw = distance_hw > 0.0
+    light_hw = jnp.where(hit_hw, shade(apples, eye, ray, distance_hw), -shadow(apples, eye, ray))
+    light_hw = jax.lax.optimization_barrier(light_hw)
+    rgb = [
+        jnp.where(light_hw > 0.0, RGB[c] * 255.0 * light_hw, image_hwc[..., c].astype(jnp.float32) * -light_hw)
+        for c in range(3)
     ]
-    return jnp.stack([(channel + 0.5).astype(jnp.uint8) for channel in channels], -1)
+    return jnp.stack([(channel + 0.5).astype(jnp.uint8) for channel in rgb], -1)
 
 
-def nearest(apples: Apples, eye: Vector, ray: Vector) -> Hit:
-    """From far to near, so that the nearest apple is the last that is found."""
+def nearest(apples: Apples, eye: Vector, ray: Vector) -> jax.Array:
+    """How far the nearest apple on a ray is, in lengths of the ray's direction; 0 where there is none."""
     squared = dot(ray, ray)
     pace = jax.lax.rsqrt(ray[0] * ray[0] + ray[1] * ray[1])  # of the ray's parameter, for a metre on the floor
-    begin = (2 * RADIUS - eye[2]) / ray[2]
-    down = RADIUS - eye[2]
-    fixed = down * ray[2]
-    zero = jnp.zeros_like(squared)
-    found = Hit(zero > 0.0, zero, zero, zero, zero)
-    for sample in reversed(range(SAMPLES)):
+    begin, down = (2 * RADIUS - eye[2]) / ray[2], RADIUS - eye[2]
+    found = jnp.zeros_like(squared)
+    for sample in reversed(range(SAMPLES)):  # the nearest last
         along = begin + ((sample + 0.5) * CELL) * pace
         there, x, y = look(apples, eye[0] + along * ray[0], eye[1] + along * ray[1])
         x, y = x - eye[0], y - eye[1]
-        half = x * ray[0] + y * ray[1] + fixed
+        half = x * ray[0] + y * ray[1] + down * ray[2]
         root = half * half - squared * (x * x + y * y + (down * down - RADIUS * RADIUS))
-        hit = there & (root > 0.0)
-        new = Hit(hit, x, y, half, root)
-        found = Hit(found.hit | hit, *(jnp.where(hit, one, two) for one, two in zip(new[1:], found[1:], strict=True)))
-    return found
+        found = jnp.where(there & (root > 0.0), half - jnp.sqrt(root), found)
+    return found / squared
 
 
 def look(apples: Apples, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Whether there is an apple in the cell of a place on the floor, and the middle of that cell."""
-    side = apples.side
-    middle = side.astype(jnp.float32) * (CELL / 2)
-    column, row = jnp.floor((x + middle) / CELL), jnp.floor((y + middle) / CELL)
-    cell_x, cell_y = column.astype(jnp.int32), row.astype(jnp.int32)
-    inside = (cell_x.astype(jnp.uint32) < side.astype(jnp.uint32)) & (
-        cell_y.astype(jnp.uint32) < side.astype(jnp.uint32)
-    )
-    there = inside & has(apples.bits_w, cell_y * GRID + cell_x)
-    return there, (column + 0.5) * CELL - middle, (row + 0.5) * CELL - middle
+    reach = apples.side.astype(jnp.float32) * (CELL / 2)
+    inside = (jnp.abs(x) < reach) & (jnp.abs(y) < reach)
+    column, row = jnp.floor((x + reach) / CELL), jnp.floor((y + reach) / CELL)
+    # Beside 2 ** 23, the last bits of a float are a whole number: XLA's own conversion takes ten times as long.
+    index = jax.lax.bitcast_convert_type(row * GRID + column + 2.0**23, jnp.int32) & 0xFF
+    there = inside & has(apples.bits_w, index)
+    return there, (column + 0.5) * CELL - reach, (row + 0.5) * CELL - reach
 
 
 def has(bits_w: jax.Array, index: jax.Array) -> jax.Array:
@@ -103,12 +90,12 @@ def has(bits_w: jax.Array, index: jax.Array) -> jax.Array:
     return ((word >> (index & 31).astype(jnp.uint32)) & 1) > 0
 
 
-def shade(found: Hit, eye: Vector, ray: Vector) -> jax.Array:
-    """The brightness of an apple where a ray meets it."""
-    distance = (found.half - jnp.sqrt(jnp.maximum(found.root, 0.0))) / dot(ray, ray)
-    from_middle = (found.x, found.y, RADIUS - eye[2])
-    normal = [(step * distance - middle) / RADIUS for step, middle in zip(ray, from_middle, strict=True)]
-    return AMBIENT + DIFFUSE * (LIGHT[0] * normal[0] + LIGHT[1] * normal[1] + LIGHT[2] * normal[2])
+def shade(apples: Apples, eye: Vector, ray: Vector, distance: jax.Array) -> jax.Array:
+    """The brightness of an apple where a ray meets it, which is in the apple's own cell."""
+    x, y, z = (start + step * distance for start, step in zip(eye, ray, strict=True))
+    _, middle_x, middle_y = look(apples, x, y)
+    normal = (x - middle_x, y - middle_y, z - RADIUS)
+    return AMBIENT + DIFFUSE / RADIUS * (LIGHT[0] * normal[0] + LIGHT[1] * normal[1] + LIGHT[2] * normal[2])
 
 
 def shadow(apples: Apples, eye: Vector, ray: Vector) -> jax.Array:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from hcam.envs.render.raycast import AMBIENT, DIFFUSE, LIGHT, Camera, screen, view
+from hcam.envs.render.pixels import AMBIENT, DIFFUSE, LIGHT
+from hcam.envs.render.raycast import Camera, screen, view
 from hcam.envs.render.solids import Vector, dot
 
 GRID = 11  # cells along a side at most; also how far the bits of two neighbouring rows are apart
@@ -40,7 +41,8 @@ def overlay(image_hwc: jax.Array, apples: Apples, camera: Camera) -> jax.Array:
     height, width, _ = image_hwc.shape
     # The barriers keep XLA from computing what comes before them again for each of the three colours.
     image_hwc, basis = jax.lax.optimization_barrier((image_hwc, view(camera)))
-    u_1w, v_h1 = screen(height, width)
+    u_w, v_h = screen(height, width)
+    u_1w, v_h1 = u_w[None, :], v_h[:, None]
     x, y, z = (basis[0][axis] + u_1w * basis[1][axis] + v_h1 * basis[2][axis] for axis in range(3))
     ray = (x, y, jnp.where(z < -1e-3, z, -1e-3))  # a ray that rises meets an apple as little as one that hardly falls
     eye = (camera.position[0], camera.position[1], camera.position[2])
@@ -62,7 +64,7 @@ def nearest(apples: Apples, eye: Vector, ray: Vector) -> jax.Array:
     begin, down = (2 * RADIUS - eye[2]) / ray[2], RADIUS - eye[2]
     found = jnp.zeros_like(squared)
     for sample in reversed(range(SAMPLES)):  # the nearest last
-        along = begin + ((sample + 0.5) * CELL) * pace
+        along = begin + ((sample + 0.25) * CELL) * pace
         there, x, y = look(apples, eye[0] + along * ray[0], eye[1] + along * ray[1])
         x, y = x - eye[0], y - eye[1]
         half = x * ray[0] + y * ray[1] + down * ray[2]

@@ -11,7 +11,8 @@ from hcam.envs import body as bodies
 from hcam.envs.body import HEADINGS, Body, camera
 from hcam.envs.render import apples, raycast
 from hcam.envs.render.apples import CELL, Apples
-from hcam.envs.render.raycast import AMBIENT, DIFFUSE, LIGHT, Room, Scene, Solids
+from hcam.envs.render.pixels import AMBIENT, DIFFUSE, LIGHT
+from hcam.envs.render.raycast import Room, Scene, Solids
 from hcam.envs.render.solids import BOX, CYLINDER, FAR
 from hcam.envs.render.textures import THEMES
 from hcam.envs.tasks.match.episodes import Episode, question

@@ -105,7 +105,8 @@ EXPERIMENTS = (
         "HCAM",
         seeds=(0, 1, 2),
         paper={"delay30": Reported(97.0, 2.8)},
-        quote='"HCAM achieves reliably accurate performance, comparable to RMA, the best model from" Hung et al. (2019).',
+        quote='"HCAM achieves reliably accurate performance, comparable to RMA, the best model from" Hung et al. '
+        "(2019).",
     ),
     Experiment("none", "No memory", "none", quote="Not in the paper: a control, which must stay at chance."),
 )

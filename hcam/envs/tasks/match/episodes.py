@@ -95,7 +95,8 @@ def from_description(description: Mapping[str, Any]) -> Episode:
     if not isinstance(description, Mapping) or not set(_NEEDED) <= set(description) <= {*_NEEDED, *_OPTIONAL}:
         found = ", ".join(map(str, description)) if isinstance(description, Mapping) else repr(description)
         raise ValueError(
-            f"an episode is described by {', '.join(_NEEDED)} and may have {', '.join(_OPTIONAL)}, but was given {found}."
+            f"an episode is described by {', '.join(_NEEDED)} and may have {', '.join(_OPTIONAL)}, but was given "
+            f"{found}."
         )
     colors, target = description["colors"], description["target"]
     _check_colors(colors)

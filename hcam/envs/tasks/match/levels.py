@@ -157,5 +157,5 @@ def is_whole(value: Any, low: int, high: int) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(low <= value <= high)
 
 
-# Two squares instead of four, of four colours that are far apart, two cells away; a quarter of the room with the apples.
+# Two squares instead of four, of four colours that are far apart, two cells away; 5 x 5 cells of apples.
 QUICK = Level(delay=2, explore=1, side=5, options=2, depth=2, colors=QUICK_COLORS)

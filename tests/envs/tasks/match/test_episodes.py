@@ -49,7 +49,7 @@ def test_a_small_level_offers_two_of_its_own_colors():
 def test_apples_are_there_with_their_probability_in_every_cell_but_the_first(level, chance):
     count = 4000
     found_n = [unbits(bits_w) for bits_w in drawn(level, count).apples_w]
-    counts = {cell: 0 for cell in cells(level.side)}
+    counts = dict.fromkeys(cells(level.side), 0)
     for cell in (cell for found in found_n for cell in found):
         counts[cell] += 1  # a KeyError: an apple outside, or where the agent appears
     assert len(counts) == level.side**2 - 1

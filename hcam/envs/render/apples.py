@@ -1,9 +1,9 @@
 """A field of apples: one in each of some cells of a square grid, drawn over a picture of an empty room.
 
 A hundred apples as solids would cost more than the rest of the picture. But they all lie on the floor, so a ray can
-meet one only on the short stretch on which it is lower than an apple is high: a third of its way to the floor. A line that passes within 0.2 cells of a cell's middle is in this cell for at least a cell's length, so one
-place per cell's length on that stretch finds every apple: SAMPLES places a pixel, some 30 operations each, whatever the
-number of apples.
+meet one only on the short stretch on which it is lower than an apple is high: a third of its way to the floor. A line
+that passes within 0.2 cells of a cell's middle is in this cell for at least a cell's length, so one place per cell's
+length on that stretch finds every apple: SAMPLES places a pixel, some 30 operations each, whatever the number of apples.
 """
 
 from typing import NamedTuple

@@ -19,7 +19,9 @@ from hcam.learning.optimiser import OptimiserConfig
 from hcam.recipes.recipe import Experiment, Recipe, Reported, Section, memory_of
 
 TASK = "match"
-CHUNK, UNROLL = 16, 128  # "HCAM chunk size", "training unroll length", appendix A.2, column "Image"
+# "HCAM chunk size", "HCAM top-k", "training unroll length", appendix A.2, column "Image". At our rate an episode has ten
+# chunks, so that all of them are recalled.
+CHUNK, TOP_K, UNROLL = 16, 16, 128
 LONGEST = max(parse(level).max_steps for level in PAPER_LEVELS)
 # Rewards by the one of a right choice. An apple's is a fiftieth of that, not the published half: 36 apples would be
 # worth 18 right choices, and their variance would drown the choice's.
@@ -33,7 +35,7 @@ def paper(memory: str) -> Config:
     window that sees the whole episode.
     """
     own = {
-        "hcam": {"chunk": CHUNK, "overlap": 0, "top_k": 16, "slots": 1 + -(-LONGEST // CHUNK)},
+        "hcam": {"chunk": CHUNK, "overlap": 0, "top_k": TOP_K, "slots": max(TOP_K, 1 + -(-LONGEST // CHUNK))},
         "trxl": {"window": LONGEST},
         "none": {"window": CHUNK},
     }

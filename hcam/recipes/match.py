@@ -19,8 +19,8 @@ from hcam.learning.optimiser import OptimiserConfig
 from hcam.recipes.recipe import Experiment, Recipe, Reported, Section, memory_of
 
 TASK = "match"
-# "HCAM chunk size", "HCAM top-k", "training unroll length", appendix A.2, column "Image". At our rate an episode has ten
-# chunks, so that all of them are recalled.
+# "HCAM chunk size", "HCAM top-k", "training unroll length", appendix A.2, column "Image". At our rate an episode has
+# ten chunks, so that all of them are recalled.
 CHUNK, TOP_K, UNROLL = 16, 16, 128
 LONGEST = max(parse(level).max_steps for level in PAPER_LEVELS)
 # Rewards by the one of a right choice. An apple's is a fiftieth of that, not the published half: 36 apples would be

@@ -100,12 +100,36 @@ def _story(env: Environment, state: Any, frames: list[Frame]) -> Iterator[str]:
     """The episode in words, for tasks that can describe theirs, and how it ended."""
     with suppress(ValueError):
         for key, value in env.describe(state).items():
-            many = value if isinstance(value, list) else [value]
-            for number, part in enumerate(many):
-                words = ", ".join(f"{k} {v}" for k, v in part.items()) if isinstance(part, dict) else f"{part}"
-                yield f"  {key} {number}: {words}" if isinstance(value, list) else f"  {key}: {words}"
-    last = frames[-1]
-    yield f"  instruction {last.text!r}, {last.ending}, reward {last.reward:g}"
+            if isinstance(value, list) and any(isinstance(part, dict) for part in value):
+                yield from (f"  {key} {number}: {_worded(part)}" for number, part in enumerate(value))
+            else:
+                yield f"  {key}: {_worded(value)}"
+    yield f"  {outcome(frames[-1])}"
+
+
+def _worded(value: Any) -> str:
+    """A part of a description, for people: numbers short, lists in one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_worded(part)}" for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_worded, value))}]"
+    return f"{value:.4g}" if isinstance(value, float) else f"{value}"
+
+
+def outcome(last: Frame) -> str:
+    """How an episode ended, after its last instruction if it has any."""
+    ending = f"{last.ending}, reward {last.reward:g}"
+    return f"{last.text}: {ending}" if last.text else ending
+
+
+def fitted(text: str, width: float, font: Any) -> str:
+    """The end of a text that is too long: what is asked for comes last in a sentence."""
+    if font.getlength(text) <= width:
+        return text
+    words = text.split()[1:]
+    while words and font.getlength(" ".join(("…", *words))) > width:
+        words = words[1:]
+    return " ".join(("…", *words))
 
 
 def film(env: Environment, params: EnvParams, policy: str, seed: int) -> tuple[Any, list[Frame], int]:
@@ -195,8 +219,8 @@ def poster(film: Film, number: int, scale: int) -> Image.Image:
     canvas.paste(Image.fromarray(pixels), (0, bar))
     pen, font = ImageDraw.Draw(canvas), ImageFont.load_default(bar * 0.55)
     colour = INK if not frame.ending else GOOD if frame.reward > 0 else BAD
-    words = frame.text if not frame.ending else f"{frame.text}: {frame.ending}, reward {frame.reward:g}"
-    pen.text((bar / 3, bar / 2), words, colour, font, anchor="lm")
+    words = outcome(frame) if frame.ending else frame.text
+    pen.text((bar / 3, bar / 2), fitted(words, width - bar / 1.5, font), colour, font, anchor="lm")
     pen.text((bar / 3, height + 1.5 * bar), film.title, FAINT, font, anchor="lm")
     pen.text((width - bar / 3, height + 1.5 * bar), f"{number}", FAINT, font, anchor="rm")
     thick, step = max(1, bar // 8), width / max(total - 1, 1)
@@ -240,10 +264,7 @@ def write_sheet(film: Film, path: Path, fps: int, scale: int) -> None:
     size = (SHEET_COLUMNS * (width + gap) + gap, rows * (height + label + gap) + gap + 2 * label)
     sheet = Image.new("RGB", size, BACKGROUND)
     pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(13)
-    last = frames[-1]
-    pen.text(
-        (gap, gap), f"{film.title}: {last.text}, {last.ending}, reward {last.reward:g}", INK, ImageFont.load_default(18)
-    )
+    pen.text((gap, gap), f"{film.title}: {outcome(frames[-1])}", INK, ImageFont.load_default(18))
     for place, number in enumerate(chosen):
         row, column = divmod(place, SHEET_COLUMNS)
         x, y = gap + column * (width + gap), gap + 2 * label + row * (height + label + gap)
@@ -251,7 +272,8 @@ def write_sheet(film: Film, path: Path, fps: int, scale: int) -> None:
         sheet.paste(picture, (x, y))
         pen.text((x, y + height + 2), f"{number}", FAINT, font)
         if place == 0 or frames[number].text != frames[chosen[place - 1]].text or number == chosen[-1]:
-            pen.text((x + width, y + height + 2), frames[number].text, INK, font, anchor="ra")
+            room = width - font.getlength(f"{number}  ")
+            pen.text((x + width, y + height + 2), fitted(frames[number].text, room, font), INK, font, anchor="ra")
     sheet.save(path)
 
 

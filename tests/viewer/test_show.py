@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFont
 from rich.console import Console
 
 from hcam.envs import make, names, registry
@@ -237,3 +237,20 @@ def test_an_episode_without_end_is_refused(monkeypatch):
     env = make("first_symbol")
     with pytest.raises(ValueError, match="the episode is longer than 3 frames: choose a shorter level"):
         show.film(env, env.params("blanks8"), "auto", 0)
+
+
+def test_long_instructions_keep_their_end():
+    font = ImageFont.load_default(13)
+    text = "go to the box containing the duck"
+    assert show.fitted(text, 1000, font) == text
+    short = show.fitted(text, 100, font)
+    assert short.startswith("… ")
+    assert short.endswith("the duck")
+    assert font.getlength(short) <= 100
+    assert show.fitted(text, 1, font) == "…"
+
+
+def test_an_episode_without_words_ends_without_a_colon():
+    pixels = np.zeros((1, 1, 3), np.uint8)
+    assert show.outcome(show.Frame(pixels, "", 10.0, "done")) == "done, reward 10"
+    assert show.outcome(show.Frame(pixels, "zee", 0.0, "time is up")) == "zee: time is up, reward 0"

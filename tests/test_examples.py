@@ -50,6 +50,11 @@ def test_bare_scan(tmp_path):
     assert re.search(r"equinox_agent.py --memory hcam$", printed.strip())
 
 
+def test_things(tmp_path):
+    assert run("things.py", "--out", str(tmp_path / "things.png"), **STRICT).endswith(": 36 things\n")
+    assert (tmp_path / "things.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.slow
 def test_linen_agent():
     assert re.search(r"^memory hcam: success [\d.]+%, chance 12.5%$", run("linen_agent.py"), re.MULTILINE)

@@ -1,6 +1,6 @@
 """Object permanence: section "Object permanence" of the paper.
 
-hcam train objects                       # quickstart: a small room and four objects, minutes on two CPU cores
+hcam train objects                       # quickstart: a small room and three objects, minutes on two CPU cores
 hcam train objects --preset fast         # the paper's four levels on one GPU
 hcam train objects --preset paper        # the published settings
 hcam reproduce objects trxl --seed 1     # one of the experiments below
@@ -64,7 +64,7 @@ def fast(memory: str) -> Config:
 
 
 def quickstart(memory: str) -> Config:
-    """A small room and a small agent, for two CPU cores: four objects, one jump each, an image of 32 x 24.
+    """A small room and a small agent, for two CPU cores: three objects, one jump each, an image of 32 x 24.
 
     Local attention reaches 2 layers x (3 - 1) = 4 frames back, and the last object is gone 5 frames before the lids
     close: only the memory can know where it went.

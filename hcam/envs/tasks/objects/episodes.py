@@ -125,14 +125,14 @@ def _with_rank(rank_x: jax.Array) -> jax.Array:
 
 # Episodes in words ----------------------------------------------------------------------------------------------------
 
-_NEEDED, _OPTIONAL = ("boxes", "target", "delay"), ("jumps", "rise", "limit", "room", "box")
+_NEEDED, _OPTIONAL = ("boxes", "target", "delay"), ("jumps", "rise", "limit", "room", "box", "object")
 
 
 def from_description(description: Mapping[str, Any]) -> Episode:
     """The episode that `{"boxes": [{"place": [x, y], "thing": "duck"}, ...], "target": i, "delay": seconds}` describes.
 
-    Boxes stand in the order in which their objects are shown. `jumps`, `rise`, `limit`, `room` and `box` are those of
-    `Level`, and the published ones where they are left out.
+    Boxes stand in the order in which their objects are shown. `jumps`, `rise`, `limit`, `room`, `box` and `object` are
+    those of `Level`, and the published ones where they are left out.
     """
     _fields("an episode", description, _NEEDED, _OPTIONAL)
     boxes, target = description["boxes"], description["target"]
@@ -165,6 +165,7 @@ def to_description(episode: Episode) -> dict[str, Any]:
         "limit": int(rules.limit) / RATE,
         "room": 2 * float(rules.half),
         "box": float(rules.side),
+        "object": float(rules.size),
     }
 
 

@@ -41,6 +41,7 @@ class Rules(NamedTuple):
     limit: jax.Array  # int32, steps to look backward, and again as many to choose
     half: jax.Array  # float32, half of the room's side
     side: jax.Array  # float32, of a box
+    size: jax.Array  # float32, of an object
 
 
 class LevelParams(NamedTuple):
@@ -62,6 +63,7 @@ class Level:
     limit: float = 20
     room: float = 8.0  # the side of the floor, a square
     box: float = 0.7  # the side of a box, a cube
+    object: float = 0.63  # the height of an object
     near: float = 2.8
     far: float = 4.4
     things: tuple[str, ...] = POOL
@@ -95,6 +97,7 @@ class Level:
             limit=jnp.int32(steps(self.limit)),
             half=jnp.float32(self.room / 2),
             side=jnp.float32(self.box),
+            size=jnp.float32(self.object),
         )
 
     def params(self) -> LevelParams:
@@ -152,9 +155,9 @@ def _is_jump(rise: Any) -> bool:
 
 
 def _check_sizes(level: Level) -> None:
-    sizes = (level.room, level.box, level.near, level.far)
+    sizes = (level.room, level.box, level.object, level.near, level.far)
     if not all(is_number(size) and 0 < size <= 1000 for size in sizes) or level.near > level.far:
-        raise ValueError(f"room, box, near and far must be metres above 0, near at most far, but are {sizes}.")
+        raise ValueError(f"room, box, object, near and far must be metres above 0, near at most far, but are {sizes}.")
 
 
 def _check_places(level: Level) -> None:
@@ -173,5 +176,7 @@ def is_whole(value: Any, low: int, high: int) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(low <= value <= high)
 
 
-# A smaller room, boxes as near as three of them can stand side by side, one jump, of which two of three steps are out.
-QUICK = Level(jumps=1, rise=(1.0, 1.0, 0.0), limit=10, room=5.0, box=0.6, near=2.4, far=2.6, things=QUICK_POOL)
+# A smaller room, boxes as near as three of them can stand side by side, one jump, of a large object.
+QUICK = Level(
+    jumps=1, rise=(1.0, 1.0, 1.0, 0.0), limit=10, room=5.0, box=0.6, object=1.0, near=2.4, far=2.6, things=QUICK_POOL
+)

@@ -81,12 +81,12 @@ def test_three_jumps_of_four_frames_and_a_delay():
     assert [box for box, rise in shown("delay1") if rise] == [0] * 9 + [1] * 9 + [2] * 9
 
 
-def test_one_jump_of_three_frames_in_quick_levels():
-    assert [rise for _, rise in shown("quick_delay0.5")] == [1.0, 1.0, 0.0, 0.0, 0.0] * 3 + [0.0] * 5
+def test_one_jump_of_four_frames_in_quick_levels():
+    assert [rise for _, rise in shown("quick_delay0.5")] == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0] * 3 + [0.0] * 5
 
 
 @pytest.mark.parametrize(
-    ("name", "steps"), [("delay0", 36), ("delay30", 396), ("delay7", 120), ("delay2.25", 63), ("quick_delay2", 33)]
+    ("name", "steps"), [("delay0", 36), ("delay30", 396), ("delay7", 120), ("delay2.25", 63), ("quick_delay2", 36)]
 )
 def test_names(name, steps):
     assert parse(name).watching == steps

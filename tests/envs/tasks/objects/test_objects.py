@@ -228,7 +228,7 @@ def test_facts():
     assert [env.max_steps_in_episode(level) for level in env.default_levels] == [196, 316, 436, 556]
     assert env.chance("delay30") == pytest.approx(1 / 3)
     assert env.smaller(env.default_levels) == []
-    assert len(ENV.smaller(QUICK_LEVELS)) == 4
+    assert len(ENV.smaller(QUICK_LEVELS)) == 5
     assert env.title("delay10") == "10 s delay"
     assert "small" in env.title("quick_delay0")
     assert len(env.level("delay0").pool_x) > sum(env.level("delay0").pool_x.tolist()) >= 10

@@ -1,5 +1,7 @@
 """`paper` against the published table, experiments against the paper's number, and the reasoning of the quickstart."""
 
+from typing import Any
+
 import pytest
 
 from hcam.envs.tasks.match.levels import PAPER_LEVELS, parse
@@ -22,7 +24,7 @@ def test_paper_is_the_published_table():
 
 def test_paper_plays_the_published_task():
     config = RECIPE.preset("paper")
-    env = config.task.make()
+    env: Any = config.task.make()
     assert config.task.level_names(env) == PAPER_LEVELS == ("delay30",)
     assert env.smaller(PAPER_LEVELS) == []
     assert (env.apple_reward, env.right_reward, env.wrong_reward) == (5, 10, 1)
@@ -38,7 +40,7 @@ def test_experiments_have_the_printed_number():
 @pytest.mark.parametrize("preset", ["quickstart", "fast", "paper"])
 def test_nothing_is_forgotten(preset):
     config = RECIPE.preset(preset)
-    env = config.task.make()
+    env: Any = config.task.make()
     longest = max(env.max_steps_in_episode(level) for level in config.task.level_names(env))
     assert config.agent.memory.chunk * config.agent.memory.slots >= longest
 

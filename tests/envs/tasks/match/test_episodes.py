@@ -6,7 +6,7 @@ import pytest
 
 from hcam.envs.tasks.match import Match
 from hcam.envs.tasks.match.episodes import draw, from_description, to_description
-from hcam.envs.tasks.match.levels import COLORS, PALETTE, QUICK, Level, bits, cells, parse, unbits
+from hcam.envs.tasks.match.levels import COLORS, PALETTE, QUICK, Level, cells, unbits
 
 FOUR = {"colors": ["red", "green", "yellow", "white"], "target": 2, "delay": 30, "apples": [[5, 9], [0, 0]]}
 
@@ -14,14 +14,6 @@ FOUR = {"colors": ["red", "green", "yellow", "white"], "target": 2, "delay": 30,
 def drawn(level, count):
     params = level.params()
     return jax.device_get(jax.jit(jax.vmap(lambda key: draw(key, params)))(jax.random.split(jax.random.key(0), count)))
-
-
-def test_the_palette_is_the_published_one():
-    """Every combination of {0, 170} and of {85, 255}, with one brown for the dark yellow."""
-    dark = {(r, g, b) for r in (0, 170) for g in (0, 170) for b in (0, 170)} - {(170, 170, 0)} | {(170, 85, 0)}
-    light = {(r, g, b) for r in (85, 255) for g in (85, 255) for b in (85, 255)}
-    assert set(PALETTE.values()) == dark | light
-    assert len(PALETTE) == 16
 
 
 def test_four_different_colors_each_as_often_in_each_place():
@@ -63,11 +55,6 @@ def test_apples_are_there_with_their_probability_in_every_cell_but_the_first(lev
 @pytest.mark.parametrize(("apples", "many"), [(0, 0), (1, 120)])
 def test_no_apples_and_all_of_them(apples, many):
     assert {len(unbits(bits_w)) for bits_w in drawn(Level(apples=apples), 50).apples_w} == {many}
-
-
-def test_bits_and_back():
-    found = [(0, 0), (10, 2), (0, 3), (10, 10)]
-    assert unbits(bits(found)) == found
 
 
 @pytest.mark.parametrize("level", ["delay30", "delay0.25", "quick_delay2"])
@@ -115,18 +102,3 @@ def test_bad_descriptions_are_told_in_one_sentence(change, words):
     with pytest.raises(ValueError, match=words) as error:
         from_description(FOUR | change)
     assert str(error.value).count(". ") == 0
-
-
-@pytest.mark.parametrize("name", ["", "delay", "delay-1", "delay0.3", "match", "delay007", "quickdelay1"])
-def test_unknown_levels_are_told_in_one_sentence(name):
-    with pytest.raises(ValueError, match="there is no Match level"):
-        parse(name)
-
-
-def test_bad_levels_are_told_in_one_sentence():
-    with pytest.raises(ValueError, match="apples must be a probability"):
-        Level(apples=1.5)
-    with pytest.raises(ValueError, match="options must be a whole number from 2 to 4"):
-        Level(options=5)
-    with pytest.raises(ValueError, match="colors must be at least 4 different"):
-        Level(colors=("red", "green"))

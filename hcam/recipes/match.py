@@ -19,8 +19,7 @@ from hcam.learning.optimiser import OptimiserConfig
 from hcam.recipes.recipe import Experiment, Recipe, Reported, Section, memory_of
 
 TASK = "match"
-# "HCAM chunk size", "HCAM top-k", "training unroll length", appendix A.2, column "Image". At our rate an episode has
-# ten chunks, so that all of them are recalled.
+# "HCAM chunk size", "HCAM top-k", "training unroll length": appendix A.2, column "Image"
 CHUNK, TOP_K, UNROLL = 16, 16, 128
 LONGEST = max(parse(level).max_steps for level in PAPER_LEVELS)
 # Rewards by the one of a right choice. An apple's is a fiftieth of that, not the published half: 36 apples would be
@@ -34,8 +33,9 @@ def paper(memory: str) -> Config:
     What stands in one column for all tasks is the default of the configurations. TransformerXL was not run: it gets a
     window that sees the whole episode.
     """
+    slots = max(TOP_K, 1 + -(-LONGEST // CHUNK))  # an episode has ten chunks here: all of them are recalled
     own = {
-        "hcam": {"chunk": CHUNK, "overlap": 0, "top_k": TOP_K, "slots": max(TOP_K, 1 + -(-LONGEST // CHUNK))},
+        "hcam": {"chunk": CHUNK, "overlap": 0, "top_k": TOP_K, "slots": slots},
         "trxl": {"window": LONGEST},
         "none": {"window": CHUNK},
     }
@@ -54,7 +54,7 @@ def fast(memory: str) -> Config:
     Rewards are divided so that a right choice is worth 1, and apples count for little (docs/tasks/match.md).
     """
     base = paper(memory)
-    own = {"hcam": {"top_k": 8}}  # of ten chunks
+    own = {"hcam": {"top_k": 8, "slots": 1 + -(-LONGEST // CHUNK)}}
     return replace(
         base,
         task=TaskConfig(task=TASK, options=REWARDS),

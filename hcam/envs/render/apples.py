@@ -3,7 +3,7 @@
 A hundred apples as solids would cost more than the rest of the picture. But they all lie on the floor, so a ray can
 meet one only on the short stretch on which it is lower than an apple is high: a third of its way to the floor. A line
 that passes within 0.2 cells of a cell's middle is in this cell for at least a cell's length, so one place per cell's
-length on that stretch finds every apple: SAMPLES places a pixel, some 30 operations each, however many apples.
+length on that stretch finds every apple: SAMPLES places a pixel, 30 operations each, however many apples there are.
 """
 
 from typing import Any, NamedTuple
@@ -38,23 +38,28 @@ def overlay(image_hwc: jax.Array, apples: Apples, camera: Camera) -> jax.Array:
     apples, not a byte changes.
     """
     height, width, _ = image_hwc.shape
-    # The barriers keep XLA from computing what comes before them again for each of the three colours.
-    barrier: Any = jax.lax.optimization_barrier
-    image_hwc, basis = barrier((image_hwc, view(camera)))
+    # What is not stored would be computed again for each of the three colours.
+    image_hwc, basis = stored((image_hwc, view(camera)))
     u_w, v_h = screen(height, width)
     u_1w, v_h1 = u_w[None, :], v_h[:, None]
     x, y, z = (basis[0][axis] + u_1w * basis[1][axis] + v_h1 * basis[2][axis] for axis in range(3))
     ray = (x, y, jnp.where(z < -1e-3, z, -1e-3))  # a ray that rises meets an apple as little as one that hardly falls
     eye = (camera.position[0], camera.position[1], camera.position[2])
-    distance_hw = barrier(nearest(apples, eye, ray))
+    distance_hw = stored(nearest(apples, eye, ray))
     hit_hw = distance_hw > 0.0
     light_hw = jnp.where(hit_hw, shade(apples, eye, ray, distance_hw), -shadow(apples, eye, ray))
-    light_hw = barrier(light_hw)
+    light_hw = stored(light_hw)
     rgb = [
         jnp.where(light_hw > 0.0, RGB[c] * 255.0 * light_hw, image_hwc[..., c].astype(jnp.float32) * -light_hw)
         for c in range(3)
     ]
     return jnp.stack([(channel + 0.5).astype(jnp.uint8) for channel in rgb], -1)
+
+
+def stored(values: Any) -> Any:
+    """The same values, computed once: XLA does not fuse what computes them into what uses them."""
+    barrier: Any = jax.lax.optimization_barrier
+    return barrier(values)
 
 
 def nearest(apples: Apples, eye: Vector, ray: Vector) -> jax.Array:

@@ -1,4 +1,4 @@
-"""The levels of passive visual match: the palette, names, lengths, and what is refused."""
+"""The palette, cells as bits, and names of levels."""
 
 import pytest
 
@@ -18,6 +18,12 @@ def test_bits_and_back():
     assert unbits(bits(found)) == found
 
 
+def test_a_name_says_how_long_the_apples_take():
+    assert parse("delay30") == Level()
+    assert (parse("delay2.5").question, parse("delay2.5").max_steps) == (20 + 10, 20 + 10 + 20)
+    assert (parse("quick_delay2").question, parse("quick_delay2").max_steps) == (4 + 8, 4 + 8 + 20)
+
+
 @pytest.mark.parametrize("name", ["", "delay", "delay-1", "delay0.3", "match", "delay007", "quickdelay1"])
 def test_unknown_levels_are_told_in_one_sentence(name):
     with pytest.raises(ValueError, match="there is no Match level"):
@@ -31,8 +37,3 @@ def test_bad_levels_are_told_in_one_sentence():
         Level(options=5)
     with pytest.raises(ValueError, match="colors must be at least 4 different"):
         Level(colors=("red", "green"))
-
-
-@pytest.mark.parametrize(("name", "steps"), [("delay30", 160), ("delay0", 40), ("delay0.25", 41)])
-def test_an_episode_takes_5_seconds_the_delay_and_5_seconds(name, steps):
-    assert parse(name).max_steps == steps

@@ -86,6 +86,25 @@ def test_an_apple_is_collected_once_for_5():
     assert (frames[24] == frames[32]).all()
 
 
+def test_no_reward_in_the_corridor_and_its_walls_hold():
+    """Three cells long, one wide: a body of radius 0.3 stops 1.2 m south of the middle and 0.2 m beside it."""
+    env = Match(**SMALL)
+    rewards, states, _, _ = walk(env, env.episode(FOUR), [FORWARD] * 8 + [3] * 2 + [4] * 4)
+    assert not any(rewards)
+    np.testing.assert_allclose(states[8].body.position, [0, -1.2], atol=1e-6)
+    np.testing.assert_allclose(states[10].body.position, [0.2, -1.2], atol=1e-6)  # left of one who looks south: east
+    np.testing.assert_allclose(states[14].body.position, [-0.2, -1.2], atol=1e-6)
+
+
+def test_the_alcove_has_sides_and_the_room_a_north_wall():
+    env = Match(**SMALL)
+    sides = [STAY] * 140 + [3, 3, FORWARD, FORWARD, 3, 3, 2, 2]
+    _, states, _, _ = walk(env, env.episode(FOUR), sides)
+    np.testing.assert_allclose(states[142].body.position, [0.2, 2.0], atol=1e-6)
+    np.testing.assert_allclose(states[146].body.position, [1.2, 1.0], atol=1e-6)
+    np.testing.assert_allclose(states[148].body.position, [1.2, 1.2], atol=1e-6)
+
+
 @pytest.mark.parametrize("place", range(4))
 def test_a_pad_ends_the_episode_with_10_or_1(place):
     """Pads are at 3, 1, -1 and -3 m, from left to right, 4 m south: sidesteps, then south."""

@@ -1,7 +1,7 @@
 """The things that stand in rooms, part by part: what `things.place` puts there.
 
-A thing stands on z = 0, looks towards +y and fits a cube of one metre. A part is a solid with a centre, half sizes along
-its own axes, a rotation (degrees about x, then y, then z) and a colour: None is the thing's own colour.
+A thing stands on z = 0, looks towards +y and fits a cube of one metre. A part is a solid with a centre, half sizes
+along its own axes, a rotation (degrees about x, then y, then z) and a colour: None is the thing's own colour.
 """
 
 from typing import NamedTuple
@@ -213,8 +213,8 @@ CATALOGUE: dict[str, tuple[Part, ...]] = {
     "boat": (
         Part(ELLIPSOID, (*LOOSE, -FAR, 0.0), (0, 0, 0.30), (0.24, 0.50, 0.30)),
         can((0, 0.04, 0.62), (0.03, 0.03, 0.36), BROWN),
-        wedge((0, -0.20, 0.64), (0.02, 0.22, 0.28), WHITE, (0, 0, 0), top=1.0),
-        wedge((0, 0.22, 0.58), (0.02, 0.14, 0.20), WHITE, (0, 0, 0), top=1.0),
+        wedge((0, -0.21, 0.66), (0.24, 0.02, 0.28), WHITE, (0, 0, 90)),
+        wedge((0, 0.25, 0.56), (0.18, 0.02, 0.18), RED, (0, 0, 90)),
         block((0, 0, 0.31), (0.20, 0.42, 0.02), CREAM),
     ),
     "plane": (

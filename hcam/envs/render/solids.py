@@ -9,11 +9,13 @@ its numbers, so that one compiled program draws every scene.
 
 All rays of a frame start at the camera's eye and have a direction F + u R + v U, which is linear in the place (u, v)
 on the screen. So everything about a solid that a pixel needs is a polynomial in u and v whose coefficients are computed
-once a frame (`coefficients`): the square root's argument and the leading term of the quadratic equation have degree
-two, all else degree one. A pixel then needs 41 operations per solid, three of them divisions and one a root.
+once a frame (`rows`): the square root's argument and the leading term of the quadratic equation have degree two, all
+else degree one. A pixel then needs some 45 operations per solid, three of them divisions and one a root.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +24,7 @@ MAX_SOLIDS = 255  # in a scene; the nearest surface's number has ten bits, and t
 FACES = 4  # numbers per solid: the quadric, the planes of y, the planes of z, one unused
 SURFACE_BITS = 10
 NO_SURFACE = (1 << SURFACE_BITS) - 1
+MARGIN = 1e-3  # on the screen, against rounding
 FAR = 1e4  # metres; also where the planes are that bound nothing
 
 ELLIPSOID = (1.0, 1.0, 0.0, -1.0)  # k, c, b, a of the solids that fill -1 .. 1 in all axes
@@ -32,7 +35,10 @@ Vector = tuple[jax.Array, jax.Array, jax.Array]
 
 
 class Solids(NamedTuple):
-    """P solids. An absent solid costs time but is never seen."""
+    """P solids. An absent solid costs time but is never seen.
+
+    The rows of a frame must be orthogonal, and a solid must lie within -1 .. 1 along all axes of its frame.
+    """
 
     center_p3: jax.Array  # float32: metres, the origin of the solid's own frame
     frame_p33: jax.Array  # float32: its frame is frame @ (world - center)
@@ -43,22 +49,29 @@ class Solids(NamedTuple):
     present_p: jax.Array  # bool
 
 
-class Coefficients(NamedTuple):
-    """What the pixels of a frame need to know about each solid; the terms are 1, u, v (and u², uv, v²)."""
+class Row(NamedTuple):
+    """Which columns of `rows` hold what. The terms of polynomials are 1, u, v (and u², uv, v²)."""
 
-    root_p6: jax.Array  # the square root's argument, negative where the ray misses
-    lead_p6: jax.Array  # the quadratic equation's leading term
-    half_p3: jax.Array  # half of its linear term, negated
-    y_p3: jax.Array  # the direction's y and z in the solid's frame
-    z_p3: jax.Array
-    planes_p4: jax.Array  # where the four planes are, seen from the eye
-    least_p: jax.Array  # smallest leading term, against rays parallel to a cylinder; cones have none
-    nappe_p: jax.Array  # +1 or -1: the side of a cone's apex on which the solid is; 0 for others
+    root: Any = slice(0, 6)  # the square root's argument, negative where the ray misses
+    lead: Any = slice(6, 12)  # the quadratic equation's leading term
+    half: Any = slice(12, 15)  # half of its linear term, negated
+    y: Any = slice(15, 18)  # the direction's y and z in the solid's frame
+    z: Any = slice(18, 21)
+    planes: Any = slice(21, 25)  # where the four planes are, seen from the eye
+    least: Any = slice(25, 27)  # of the root's argument and of the leading term, for rays along a box or cylinder
+    nappe: Any = 27  # +1 or -1: the side of a cone's apex on which the solid is; 0 for others
+    shadow: Any = slice(28, 31)  # scale, x, y of the map that takes a shadow's rim to the unit circle
+    window: Any = slice(31, 35)  # left, right, low, high: the part of the screen outside which nothing is seen
+
+
+ROW = Row()
+Numbers = Sequence[jax.Array] | jax.Array
 
 
 def join(*solids: Solids) -> Solids:
     """All of them in one, in this order."""
-    return jax.tree.map(lambda *x_p: jnp.concatenate(x_p), *solids)
+    together: Solids = jax.tree.map(lambda *x_p: jnp.concatenate(x_p), *solids)
+    return together
 
 
 def cone(top: float) -> tuple[float, float, float, float]:
@@ -67,15 +80,13 @@ def cone(top: float) -> tuple[float, float, float, float]:
     return 1.0, -slope * slope, 2 * middle * slope, -middle * middle
 
 
-def coefficients(solids: Solids, eye: Vector, basis: tuple[Vector, Vector, Vector]) -> Coefficients:
-    """For a camera at `eye` whose ray directions are basis[0] + u basis[1] + v basis[2]."""
+def rows(solids: Solids, eye: Vector, basis: tuple[Vector, Vector, Vector]) -> jax.Array:
+    """What pixels need of each solid, [P, 35], if the eye's ray directions are basis[0] + u basis[1] + v basis[2]."""
     k_p, c_p, b_p, a_p = _columns(solids.quadric_p4)
-    away = tuple(x - x_p for x, x_p in zip(eye, _columns(solids.center_p3), strict=True))
-    rows = [_columns(solids.frame_p33[:, axis]) for axis in range(3)]
-    x_p, y_p, z_p = (dot(row, away) for row in rows)  # the eye in the solid's frame
-    seen = [[dot(row, world) for world in basis] for row in rows]  # the basis in the solid's frame: [axis][term]
-    slope_p = c_p * z_p + b_p / 2
-    level_p = c_p * z_p * z_p + b_p * z_p + a_p
+    center, axes = _columns(solids.center_p3), [_columns(solids.frame_p33[:, axis]) for axis in range(3)]
+    x_p, y_p, z_p = (dot(axis, [e - c for e, c in zip(eye, center, strict=True)]) for axis in axes)  # the eye
+    seen = [[dot(axis, world) for world in basis] for axis in axes]  # the basis: [axis][term]
+    slope_p, level_p = c_p * z_p + b_p / 2, c_p * z_p * z_p + b_p * z_p + a_p
     # Discriminant of the equation along a ray, as a quadratic form of the direction. Written out, what would cancel
     # is left out: a thin wall far away keeps its thickness.
     root = (
@@ -86,42 +97,78 @@ def coefficients(solids: Solids, eye: Vector, basis: tuple[Vector, Vector, Vecto
         x_p * slope_p,
         k_p * y_p * slope_p,
     )
-    zero_p = jnp.zeros_like(k_p)
-    root_p6 = _quadratic(root, seen)
-    never_p6 = jnp.array([-1.0, 0, 0, 0, 0, 0], jnp.float32)[None]
+    zero_p, cone_p, tiny_p = jnp.zeros_like(k_p), c_p < 0, 1e-6 * dot(axes[0], axes[0])
     y0_p, y1_p, z0_p, z1_p = _columns(solids.bounds_p4)
-    cone_p = c_p < 0
-    return Coefficients(
-        root_p6=jnp.where(solids.present_p[:, None], root_p6, never_p6),
-        lead_p6=_quadratic((jnp.ones_like(k_p), k_p, c_p, zero_p, zero_p, zero_p), seen),
-        half_p3=-jnp.stack([x_p * x + k_p * y_p * y + slope_p * z for x, y, z in zip(*seen, strict=True)], -1),
-        y_p3=jnp.stack(seen[1], -1),
-        z_p3=jnp.stack(seen[2], -1),
-        planes_p4=jnp.stack([y0_p - y_p, y1_p - y_p, z0_p - z_p, z1_p - z_p], -1),
-        least_p=jnp.where(cone_p, -FAR, 1e-7),
-        nappe_p=jnp.where(cone_p, jnp.sign((z0_p + z1_p) * c_p + b_p) * -1.0, 0.0),
-    )
+    never = [zero_p - 1.0] + [zero_p] * 5
+    columns = [
+        *(jnp.where(solids.present_p, *pair) for pair in zip(_quadratic(root, seen), never, strict=True)),
+        *_quadratic((zero_p + 1.0, k_p, c_p, zero_p, zero_p, zero_p), seen),
+        *(-(x_p * x + k_p * y_p * y + slope_p * z) for x, y, z in zip(*seen, strict=True)),
+        *seen[1],
+        *seen[2],
+        *(y0_p - y_p, y1_p - y_p, z0_p - z_p, z1_p - z_p),
+        # A ray along a box stays between its sides, or outside. Where rounding would decide, both terms are as small as
+        # they can be without it, which makes the stretch between the sides a kilometre long for a box of one metre.
+        jnp.where(solids.present_p & (k_p == 0.0), jnp.where(cone_p, 0.0, tiny_p), -FAR * FAR),
+        jnp.where(cone_p, -FAR * FAR, tiny_p),
+        jnp.where(cone_p, -jnp.sign((z0_p + z1_p) * c_p + b_p), 0.0),
+        *_shadow(solids),
+        *_window(solids, axes, eye, basis),
+    ]
+    return jnp.stack(columns, -1)
 
 
-def nearest(one: Coefficients, number: jax.Array | int, u: jax.Array, v: jax.Array, key: jax.Array) -> jax.Array:
+def _shadow(solids: Solids) -> list[jax.Array]:
+    x_p, y_p, radius_p = _columns(solids.shadow_p3)
+    there_p = solids.present_p & (radius_p > 0.0)
+    scale_p = jnp.where(there_p, 1.0 / larger(radius_p, jnp.float32(1e-6)), 0.0)
+    return [scale_p, *(jnp.where(there_p, -at_p * scale_p, 2.0) for at_p in (x_p, y_p))]
+
+
+def _window(solids: Solids, axes: list[Vector], eye: Vector, basis: tuple[Vector, Vector, Vector]) -> list[jax.Array]:
+    """Around the corners of the solid's box; all of the screen if a corner is beside or behind the eye."""
+    center = _columns(solids.center_p3)
+    middle = [dot([c - e for c, e in zip(center, eye, strict=True)], world) for world in basis]
+    spans = [[dot(axis, world) / dot(axis, axis) for world in basis] for axis in axes]  # half a box, in the view
+    signs = [(sx, sy, sz) for sx in (-1.0, 1.0) for sy in (-1.0, 1.0) for sz in (-1.0, 1.0)]
+    corners = [[m + sum(s * span[t] for s, span in zip(sign, spans, strict=True)) for t, m in enumerate(middle)]
+               for sign in signs]  # fmt: skip
+    near_p, far_p = (_fold(pick, [corner[0] for corner in corners]) for pick in (smaller, larger))
+    bounds = []
+    for term in (1, 2):
+        places = [corner[term] / larger(corner[0], jnp.float32(0.05)) for corner in corners]
+        bounds += [_fold(smaller, places) - MARGIN, _fold(larger, places) + MARGIN]
+    hidden_p = (far_p <= 0.0) | ~solids.present_p
+    wide = (-FAR, FAR, -FAR, FAR)
+    shown = [jnp.where(near_p < 0.05, w, x_p) for w, x_p in zip(wide, bounds, strict=True)]
+    return [jnp.where(hidden_p, -w, x_p) for w, x_p in zip(wide, shown, strict=True)]
+
+
+def _fold(pick: Any, values: list[jax.Array]) -> jax.Array:
+    result: jax.Array = reduce(pick, values)
+    return result
+
+
+def nearest(row: Numbers, number: jax.Array | int, u: jax.Array, v: jax.Array, key: jax.Array) -> jax.Array:
     """The smaller of `key` and the key of one solid's hit (`number` is 4 times the solid's place in the scene).
 
     A key is an int32 that holds the distance in its upper bits and the surface in its lower ones, so that the nearest
-    hit is a minimum. `one` holds the coefficients of one solid, u and v are places on the screen.
+    hit is a minimum. `row` is one solid's of `rows`; u and v are places on the screen.
     """
-    root, lead = _at6(one.root_p6, u, v), _at6(one.lead_p6, u, v)
-    lead = larger(lead, one.least_p)
+    least = row[ROW.least]
+    root, lead = larger(_at6(row[ROW.root], u, v), least[0]), larger(_at6(row[ROW.lead], u, v), least[1])
     inverse = 1.0 / lead
-    middle, reach = _at3(one.half_p3, u, v) * inverse, jnp.sqrt(root) * inverse  # not a number where the ray misses
-    y, z = _at3(one.y_p3, u, v), _at3(one.z_p3, u, v)
+    middle, reach = _at3(row[ROW.half], u, v) * inverse, jnp.sqrt(root) * inverse  # not a number where the ray misses
+    y, z = _at3(row[ROW.y], u, v), _at3(row[ROW.z], u, v)
     # A ray along a cone's inside meets both of its nappes: the stretch inside is open to one end.
-    open_, ahead = lead < 0.0, z * one.nappe_p > 0.0
+    open_, ahead = lead < 0.0, z * row[ROW.nappe] > 0.0
     enter = jnp.where(open_ & ~ahead, -FAR, middle - reach)
     leave = jnp.where(open_ & ahead, FAR, middle + reach)
     face = jnp.int32(0)
+    planes = row[ROW.planes]
     for axis, direction in ((1, y), (2, z)):
         inverse = 1.0 / direction
-        first, second = one.planes_p4[2 * axis - 2] * inverse, one.planes_p4[2 * axis - 1] * inverse
+        first, second = planes[2 * axis - 2] * inverse, planes[2 * axis - 1] * inverse
         begin, end = smaller(first, second), larger(first, second)
         face = jnp.where(begin > enter, jnp.int32(axis), face)
         enter, leave = larger(begin, enter), smaller(end, leave)
@@ -130,9 +177,17 @@ def nearest(one: Coefficients, number: jax.Array | int, u: jax.Array, v: jax.Arr
     return jnp.minimum(key, jnp.where(hit, bits, jnp.int32(2**31 - 1)))
 
 
+def darken(row: Numbers, x: jax.Array, y: jax.Array, light: jax.Array) -> jax.Array:
+    """The smaller of `light` and the squared distance from a shadow's middle, where its rim is at 1."""
+    scale, shift_x, shift_y = row[ROW.shadow]
+    x, y = x * scale + shift_x, y * scale + shift_y
+    return smaller(x * x + y * y, light)
+
+
 def pack(distance: jax.Array) -> jax.Array:
     """The key of a hit at this distance with no solid's surface."""
-    return jax.lax.bitcast_convert_type(distance, jnp.int32) | jnp.int32(NO_SURFACE)
+    key: jax.Array = jax.lax.bitcast_convert_type(distance, jnp.int32) | jnp.int32(NO_SURFACE)
+    return key
 
 
 def unpack(key: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -149,16 +204,16 @@ def smaller(x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.where(x < y, x, y)
 
 
-def dot(left: tuple[jax.Array, ...], right: tuple[jax.Array, ...]) -> jax.Array:
+def dot(left: Sequence[jax.Array], right: Sequence[jax.Array]) -> jax.Array:
     return left[0] * right[0] + left[1] * right[1] + left[2] * right[2]
 
 
-def _columns(x_pn: jax.Array) -> tuple[jax.Array, ...]:
+def _columns(x_pn: jax.Array) -> Any:
     return tuple(x_pn[:, n] for n in range(x_pn.shape[1]))
 
 
-def _quadratic(form: tuple[jax.Array, ...], seen: list[list[jax.Array]]) -> jax.Array:
-    """The form (xx, yy, zz, xy, xz, yz) of the direction, as a polynomial in u and v: [P, 6]."""
+def _quadratic(form: tuple[jax.Array, ...], seen: list[list[jax.Array]]) -> list[jax.Array]:
+    """The form (xx, yy, zz, xy, xz, yz) of the direction, as the six terms of a polynomial in u and v."""
     xx, yy, zz, xy, xz, yz = form
 
     def product(m: int, n: int) -> jax.Array:
@@ -166,15 +221,14 @@ def _quadratic(form: tuple[jax.Array, ...], seen: list[list[jax.Array]]) -> jax.
         mixed = xy * (x * y_ + y * x_) + xz * (x * z_ + z * x_) + yz * (y * z_ + z * y_)
         return xx * x * x_ + yy * y * y_ + zz * z * z_ + mixed
 
-    return jnp.stack(
-        [product(0, 0), 2 * product(0, 1), 2 * product(0, 2), product(1, 1), 2 * product(1, 2), product(2, 2)], -1
-    )
+    pairs = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+    return [product(m, n) if m == n else 2 * product(m, n) for m, n in pairs]
 
 
-def _at3(term_n: jax.Array, u: jax.Array, v: jax.Array) -> jax.Array:
+def _at3(term_n: Numbers, u: jax.Array, v: jax.Array) -> jax.Array:
     return (term_n[0] + term_n[2] * v) + term_n[1] * u
 
 
-def _at6(term_n: jax.Array, u: jax.Array, v: jax.Array) -> jax.Array:
+def _at6(term_n: Numbers, u: jax.Array, v: jax.Array) -> jax.Array:
     """What depends on v alone stands apart, so that it is computed once a row."""
     return (term_n[0] + v * (term_n[2] + v * term_n[5])) + u * ((term_n[1] + v * term_n[4]) + u * term_n[3])

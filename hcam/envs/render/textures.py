@@ -75,6 +75,8 @@ THEMES: dict[str, Theme] = {
     ),
 }
 
+NUMBERS = 17  # of a pattern
+
 
 def _numbers(pattern: Pattern) -> list[float]:
     color = [channel / 255 for rgb in pattern.colors for channel in rgb]
@@ -83,9 +85,9 @@ def _numbers(pattern: Pattern) -> list[float]:
 
 
 def table() -> NDArray[np.float32]:
-    """All themes: [theme, wall or floor, number]; the ceiling's colour stands behind the floor."""
+    """All themes, [theme, 37]: the numbers of the wall, of the floor, and the ceiling's colour."""
     rows = [
-        [_numbers(theme.wall) + [0.0] * 3, _numbers(theme.floor) + [channel / 255 for channel in theme.ceiling]]
+        _numbers(theme.wall) + _numbers(theme.floor) + [channel / 255 for channel in theme.ceiling]
         for theme in THEMES.values()
     ]
     return np.array(rows, np.float32)
@@ -107,7 +109,7 @@ def paint(along: jax.Array, across: jax.Array, blur: jax.Array, number: list[jax
     joint = larger(_line(along - column, number[5], soft_along), _line(across - row, number[6], soft_across))
     noise = column * 0.7548777 + row * 0.5698403
     noise = noise - jnp.floor(noise)
-    sharp = smaller(larger(1.6 - 1.5 * larger(soft_along * number[3], soft_across * number[4]), 0.0), 1.0)
+    sharp = _clip(1.6 - 1.5 * larger(soft_along * number[3], soft_across * number[4]))
     odd = 0.5 * jnp.sign(number[3] + number[4]) * (1.0 - sharp) + odd * sharp
     light = 1.0 + number[7] * (noise - 0.5) * 2.0
     return [_mix(_mix(number[8 + c], number[11 + c], odd) * light, number[14 + c], joint) for c in range(3)]
@@ -122,4 +124,8 @@ def _line(place: jax.Array, width: jax.Array, blur: jax.Array) -> jax.Array:
     blur = blur + 1e-3
     half, place = width * 0.5, jnp.abs(jnp.abs(place - width * 0.5 - 0.5) - 0.5)  # from the line's middle
     covered = (smaller(half, place + blur * 0.5) - larger(-half, place - blur * 0.5)) / blur
-    return smaller(larger(covered, 0.0), 1.0)
+    return _clip(covered)
+
+
+def _clip(x: jax.Array) -> jax.Array:
+    return smaller(larger(x, jnp.float32(0)), jnp.float32(1))

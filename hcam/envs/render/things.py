@@ -19,6 +19,8 @@ THINGS: tuple[str, ...] = tuple(CATALOGUE)
 PARTS = 6  # solids of every thing; those that it does not need are absent
 BOX_PARTS = 6
 APPLE_PARTS = 2
+INSIDE = 0.45  # scale of the largest thing that fits a box of size 1, if it stands on INSIDE_FLOOR in its middle
+INSIDE_FLOOR = 0.06
 
 COLORS: dict[str, tuple[float, float, float]] = {
     "red": (0.88, 0.12, 0.12),
@@ -82,15 +84,15 @@ def box(
     rgb: tuple[float, float, float] = (0.72, 0.52, 0.30),
     present: jax.Array | bool = True,
 ) -> Solids:
-    """A hollow cube of side `size` with a hinged lid, BOX_PARTS solids: closed at opening 0, open at 1.
+    """A hollow box with a hinged lid, `size` wide and 0.6 times as high, BOX_PARTS solids: closed at 0, open at 1.
 
-    Closed, nothing inside can be seen. The hinge is at the back, so that a box that faces a camera shows its inside.
+    Closed, nothing inside can be seen; a thing fits if its scale is at most INSIDE * size. The hinge is at the back, so that a box that faces a camera shows its inside.
     """
-    lid = tuple(channel * 0.86 for channel in rgb)
-    parts = (*_walls(rgb), block((0, 0.52, 0.04), (0.54, 0.54, 0.05), (lid[0], lid[1], lid[2])))
+    red, green, blue = (channel * 0.7 for channel in rgb)
+    parts = (*_walls(rgb), block((0, 0.5, 0.03), (0.54, 0.54, 0.04), (red, green, blue)))
     row: dict[str, Any] = jax.tree.map(jnp.asarray, _row(parts))
     angle = jnp.asarray(opening, jnp.float32) * 1.9
-    hinge, sin, cos = np.float32([0.0, -0.5, 0.96]), jnp.sin(angle), jnp.cos(angle)
+    hinge, sin, cos = np.array([0.0, -0.5, 0.56], np.float32), jnp.sin(angle), jnp.cos(angle)
     one, zero = jnp.ones_like(sin), jnp.zeros_like(sin)
     turn_33 = jnp.stack([one, zero, zero, zero, cos, -sin, zero, sin, cos]).reshape(3, 3)
     center_3 = _product(turn_33, row["center_p3"][-1]) + hinge
@@ -104,11 +106,11 @@ def box(
 def _walls(rgb: tuple[float, float, float]) -> tuple[Part, ...]:
     """The floor and the sides of a box, a little inside one another at the edges so that no light falls through."""
     return (
-        block((0, 0, 0.03), (0.5, 0.5, 0.03), rgb),
-        block((-0.475, 0, 0.48), (0.025, 0.5, 0.48), rgb),
-        block((0.475, 0, 0.48), (0.025, 0.5, 0.48), rgb),
-        block((0, -0.475, 0.48), (0.49, 0.025, 0.48), rgb),
-        block((0, 0.475, 0.48), (0.49, 0.025, 0.48), rgb),
+        block((0, 0, INSIDE_FLOOR / 2), (0.5, 0.5, INSIDE_FLOOR / 2), rgb),
+        block((-0.475, 0, 0.28), (0.025, 0.5, 0.28), rgb),
+        block((0.475, 0, 0.28), (0.025, 0.5, 0.28), rgb),
+        block((0, -0.475, 0.28), (0.49, 0.025, 0.28), rgb),
+        block((0, 0.475, 0.28), (0.49, 0.025, 0.28), rgb),
     )
 
 

@@ -62,7 +62,7 @@ class Level:
     room: float = 8.0  # the side of the floor, a square
     box: float = 0.7  # the side of a box, a cube
     near: float = 2.8
-    far: float = 4.8
+    far: float = 4.4
     things: tuple[str, ...] = POOL
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ def _check_times(level: Level) -> None:
     fits = 2 <= len(level.rise) <= LONGEST_JUMP and all(is_number(rise) and 0 <= rise <= 1 for rise in level.rise)
     if not fits or level.rise[-1] != 0 or not all(level.rise[:-1]):
         raise ValueError(
-            f"rise must be 2 to {LONGEST_JUMP} heights from 0 to 1, the last of them 0 and no other, but is {level.rise}."
+            f"rise must be 2 to {LONGEST_JUMP} heights up to 1, the last of them 0 and no other, but is {level.rise}."
         )
 
 
@@ -167,5 +167,5 @@ def is_whole(value: Any, low: int, high: int) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(low <= value <= high)
 
 
-# A quarter of the room, boxes as near as three of them can stand side by side, two steps a jump and one jump.
-QUICK = Level(jumps=1, rise=(1.0, 0.0), limit=10, room=4.0, box=0.4, near=1.6, far=1.8, things=QUICK_POOL)
+# A smaller room, boxes as near as three of them can stand side by side, two steps a jump and one jump.
+QUICK = Level(jumps=1, rise=(1.0, 0.0), limit=10, room=5.0, box=0.6, near=2.4, far=2.6, things=QUICK_POOL)

@@ -7,31 +7,33 @@ import numpy as np
 from hcam.envs.body import HEADINGS, TURN, Body, camera
 from hcam.envs.render import raycast, things
 from hcam.envs.render.raycast import FIELD_OF_VIEW, Room, Scene
+from hcam.envs.render.textures import THEMES
 from hcam.envs.render.things import COLORS, THINGS
 from hcam.envs.tasks.objects.episodes import Episode, closing, first_body, jumping
 from hcam.envs.tasks.objects.levels import BOXES, reach
 
 PITCH = -0.15  # radians: the camera looks slightly down
 WALLS = 3.0  # metres up to the ceiling
-THEME = 0
-SIZE = 0.75  # of an object, by the side of its box
+THEME = tuple(THEMES).index("planks")  # its walls and floor stand off from the boxes
+BOX_RGB = (0.86, 0.88, 0.92)  # unlike the floor, and unlike any object
+SIZE = 0.9  # of an object, by the side of its box
 TOP = 1.2  # of a jump: how far above the floor the object is, by the side of its box
 GIRTH = 0.6  # the radius of a box as an obstacle, by its side: between a circle inside it and one around it
 
 # A thing always has the same colour, so that it looks the same whenever it is met.
 PAINT = {
-    "red": ("car", "house", "barrel", "gift", "dumbbell"),
+    "red": ("car", "house", "barrel", "gift", "dumbbell", "mushroom", "train", "rocket"),
     "green": ("tree", "bottle", "cactus", "pear"),
     "blue": ("mug", "fish", "cube", "umbrella"),
     "yellow": ("duck", "pyramid", "key", "lamp"),
     "orange": ("cat", "drum", "ladder"),
     "purple": ("hat", "bed"),
     "pink": ("cake", "icecream", "ball"),
-    "cyan": ("plane", "boat"),
-    "brown": ("table", "chair", "hammer"),
+    "cyan": ("plane", "boat", "snowman", "robot"),
+    "brown": ("table", "chair", "hammer", "tower"),
 }
 _paint = {thing: color for color, painted in PAINT.items() for thing in painted}
-COLOR_X = np.array([tuple(COLORS).index(_paint.get(thing, "white")) for thing in THINGS], np.int32)
+COLOR_X = np.array([tuple(COLORS).index(_paint.get(thing, "purple")) for thing in THINGS], np.int32)
 
 
 def radius(episode: Episode) -> jax.Array:
@@ -64,7 +66,7 @@ def scene(episode: Episode, time: jax.Array) -> Scene:
     opening = jnp.where(time < closing(episode.rules), 1.0, 0.0)
     offset_b2 = first_body(episode.rules.half).position[None] - episode.place_b2
     yaw_b = jnp.arctan2(offset_b2[:, 0], offset_b2[:, 1])
-    boxes = [things.box(_raised(episode.place_b2[b], 0.0), yaw_b[b], side, opening) for b in range(BOXES)]
+    boxes = [things.box(_raised(episode.place_b2[b], 0.0), yaw_b[b], side, opening, BOX_RGB) for b in range(BOXES)]
     box, rise = jumping(episode.rules, time)
     thing, above = episode.thing_b[box], _raised(episode.place_b2[box], rise * TOP * side)
     color = jnp.asarray(COLOR_X)[thing]

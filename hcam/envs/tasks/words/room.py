@@ -9,16 +9,17 @@ import numpy as np
 from hcam.envs.body import Body, camera, direction
 from hcam.envs.render import raycast, things
 from hcam.envs.render.raycast import FIELD_OF_VIEW, Room, Scene
+from hcam.envs.render.textures import THEMES
 from hcam.envs.render.things import COLORS, THINGS
 from hcam.envs.tasks.objects.room import COLOR_X as PAINT_X
 from hcam.envs.tasks.words.levels import DISTRACTORS, GIRTH, OBJECTS, Rules
 
-FACING = math.radians(22.5)  # an object at most this far off the heading is in front: one heading to either side
+FACING = math.radians(15)  # an object at most this far off the heading is in front; headings are 22.5 degrees apart
 NOTHING = -1  # in front
 
-PITCH = -0.25  # radians: the camera looks down, so that an object within reach is in the picture
+PITCH = -0.35  # radians: the camera looks down, so that an object within reach is in the picture
 WALLS = 3.0  # metres up to the ceiling
-THEME = 0
+THEME = tuple(THEMES).index("stone")  # of pale colours: whatever stands in the room is brighter
 
 # A thing always has the same colour, so that it looks the same whenever it is met.
 _painted = dict(zip(DISTRACTORS, ("red", "grey", "white"), strict=True))
@@ -33,10 +34,13 @@ def radius(rules: Rules) -> jax.Array:
 
 
 def in_front(body: Body, place_o2: jax.Array, near: jax.Array) -> jax.Array:
-    """The nearest object that is at most `near` away and at most FACING off the heading: int32, NOTHING if none is."""
+    """The object that is at most `near` away and at most FACING off the heading: int32, NOTHING if none is.
+
+    Of several, the one nearest to the middle of the view.
+    """
     away_o, ahead_o = _seen_from(body, place_o2)
-    front_o = (away_o <= near) & (ahead_o >= away_o * math.cos(FACING))
-    return jnp.where(front_o.any(), jnp.argmin(jnp.where(front_o, away_o, jnp.inf)), NOTHING).astype(jnp.int32)
+    cosine_o = jnp.where(away_o <= near, ahead_o / away_o, -1.0)
+    return jnp.where(cosine_o.max() >= math.cos(FACING), jnp.argmax(cosine_o), NOTHING).astype(jnp.int32)
 
 
 def in_view(body: Body, place_o2: jax.Array) -> jax.Array:

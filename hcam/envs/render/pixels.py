@@ -26,7 +26,7 @@ class Frame(NamedTuple):
     """A scene and a camera, as numbers for pixels."""
 
     view_n: jax.Array  # float32: eye, forward, right, up, room's half extents and height, pixel's size, theme
-    solid_pn: jax.Array  # float32 [P, 35]: solids.rows
+    solid_pn: jax.Array  # float32 [P, 39]: solids.rows
     surface_sn: jax.Array  # float32 [4 P, 12]: the normal as a linear function of the point, and the colour
 
 
@@ -43,7 +43,7 @@ def background(view: Numbers, u: jax.Array, v: jax.Array) -> Background:
     x = _leave(ray[0], view[HALF], view[EYE])
     y = _leave(ray[1], view[HALF + 1], view[EYE + 1])
     down = ray[2] < 0.0
-    z = jnp.where(down, -view[EYE + 2], view[HEIGHT] - view[EYE + 2]) / ray[2]
+    z = jnp.where(down, view[EYE + 2], view[HEIGHT] - view[EYE + 2]) / jnp.abs(ray[2])
     distance, side = smaller(x, y), jnp.where(x < y, 0, 1)
     side = jnp.where(z < distance, jnp.where(down, 2, 3), side)
     distance = smaller(z, distance)
@@ -56,7 +56,8 @@ def direction(view: Numbers, u: jax.Array, v: jax.Array) -> Vector:
 
 
 def _leave(step: jax.Array, half: jax.Array, start: jax.Array) -> jax.Array:
-    return (jnp.where(step > 0.0, half, -half) - start) / step
+    """The distance to the walls at -half and half; infinite for a ray along them."""
+    return jnp.where(step > 0.0, half - start, half + start) / jnp.abs(step)
 
 
 def _point(view: Numbers, ray: Vector, distance: jax.Array) -> Vector:

@@ -10,7 +10,7 @@ its numbers, so that one compiled program draws every scene.
 All rays of a frame start at the camera's eye and have a direction F + u R + v U, which is linear in the place (u, v)
 on the screen. So everything about a solid that a pixel needs is a polynomial in u and v whose coefficients are computed
 once a frame (`rows`): the square root's argument and the leading term of the quadratic equation have degree two, all
-else degree one. A pixel then needs some 45 operations per solid, three of them divisions and one a root.
+else degree one. A pixel then needs some 50 operations per solid, three of them divisions and one a root.
 """
 
 from collections.abc import Sequence
@@ -52,16 +52,18 @@ class Solids(NamedTuple):
 class Row(NamedTuple):
     """Which columns of `rows` hold what. The terms of polynomials are 1, u, v (and u², uv, v²)."""
 
-    root: Any = slice(0, 6)  # the square root's argument, negative where the ray misses
-    lead: Any = slice(6, 12)  # the quadratic equation's leading term
-    half: Any = slice(12, 15)  # half of its linear term, negated
-    y: Any = slice(15, 18)  # the direction's y and z in the solid's frame
-    z: Any = slice(18, 21)
-    planes: Any = slice(21, 25)  # where the four planes are, seen from the eye
-    least: Any = slice(25, 27)  # of the root's argument and of the leading term, for rays along a box or cylinder
-    nappe: Any = 27  # +1 or -1: the side of a cone's apex on which the solid is; 0 for others
-    shadow: Any = slice(28, 31)  # scale, x, y of the map that takes a shadow's rim to the unit circle
-    window: Any = slice(31, 35)  # left, right, low, high: the part of the screen outside which nothing is seen
+    root: Any = slice(0, 6)  # the square root's argument, without the term of x²; negative where the ray misses
+    lead: Any = slice(6, 12)  # the quadratic equation's leading term, likewise
+    half: Any = slice(12, 15)  # half of its linear term, negated, without the term of x
+    x: Any = slice(15, 18)  # the direction in the solid's frame
+    y: Any = slice(18, 21)
+    z: Any = slice(21, 24)
+    along: Any = slice(24, 26)  # the factors of the terms in x² and x that `root` and `half` lack
+    planes: Any = slice(26, 30)  # where the four planes are, seen from the eye
+    least: Any = 30  # of the leading term, for rays along a cylinder; cones have none
+    nappe: Any = 31  # +1 or -1: the side of a cone's apex on which the solid is; 0 for others
+    shadow: Any = slice(32, 35)  # scale, x, y of the map that takes a shadow's rim to the unit circle
+    window: Any = slice(35, 39)  # left, right, low, high: the part of the screen outside which nothing is seen
 
 
 ROW = Row()
@@ -81,36 +83,39 @@ def cone(top: float) -> tuple[float, float, float, float]:
 
 
 def rows(solids: Solids, eye: Vector, basis: tuple[Vector, Vector, Vector]) -> jax.Array:
-    """What pixels need of each solid, [P, 35], if the eye's ray directions are basis[0] + u basis[1] + v basis[2]."""
+    """What pixels need of each solid, [P, 39], if the eye's ray directions are basis[0] + u basis[1] + v basis[2]."""
     k_p, c_p, b_p, a_p = _columns(solids.quadric_p4)
     center, axes = _columns(solids.center_p3), [_columns(solids.frame_p33[:, axis]) for axis in range(3)]
     x_p, y_p, z_p = (dot(axis, [e - c for e, c in zip(eye, center, strict=True)]) for axis in axes)  # the eye
     seen = [[dot(axis, world) for world in basis] for axis in axes]  # the basis: [axis][term]
     slope_p, level_p = c_p * z_p + b_p / 2, c_p * z_p * z_p + b_p * z_p + a_p
+    zero_p, cone_p = jnp.zeros_like(k_p), c_p < 0
     # Discriminant of the equation along a ray, as a quadratic form of the direction. Written out, what would cancel
-    # is left out: a thin wall far away keeps its thickness.
+    # is left out. The term of x² is apart: a box has no other, and keeps it free of rounding where it is near zero,
+    # that is where a ray runs along its sides.
     root = (
-        -(k_p * y_p * y_p + level_p),
+        zero_p,
         -k_p * (x_p * x_p + level_p),
         b_p * b_p / 4 - c_p * (x_p * x_p + k_p * y_p * y_p + a_p),
         k_p * x_p * y_p,
         x_p * slope_p,
         k_p * y_p * slope_p,
     )
-    zero_p, cone_p, tiny_p = jnp.zeros_like(k_p), c_p < 0, 1e-6 * dot(axes[0], axes[0])
     y0_p, y1_p, z0_p, z1_p = _columns(solids.bounds_p4)
     never = [zero_p - 1.0] + [zero_p] * 5
     columns = [
         *(jnp.where(solids.present_p, *pair) for pair in zip(_quadratic(root, seen), never, strict=True)),
-        *_quadratic((zero_p + 1.0, k_p, c_p, zero_p, zero_p, zero_p), seen),
-        *(-(x_p * x + k_p * y_p * y + slope_p * z) for x, y, z in zip(*seen, strict=True)),
+        *_quadratic((zero_p, k_p, c_p, zero_p, zero_p, zero_p), seen),
+        *(-(k_p * y_p * y + slope_p * z) for y, z in zip(*seen[1:], strict=True)),
+        seen[0][0]
+        + 1e-7 * jnp.sqrt(dot(axes[0], axes[0])),  # never 0: a ray straight along a box must not divide by it
+        *seen[0][1:],
         *seen[1],
         *seen[2],
+        jnp.where(solids.present_p, -(k_p * y_p * y_p + level_p), 0.0),
+        -x_p,
         *(y0_p - y_p, y1_p - y_p, z0_p - z_p, z1_p - z_p),
-        # A ray along a box stays between its sides, or outside. Where rounding would decide, both terms are as small as
-        # they can be without it, which makes the stretch between the sides a kilometre long for a box of one metre.
-        jnp.where(solids.present_p & (k_p == 0.0), jnp.where(cone_p, 0.0, tiny_p), -FAR * FAR),
-        jnp.where(cone_p, -FAR * FAR, tiny_p),
+        jnp.where(cone_p, -FAR * FAR, jnp.where(k_p > 0.0, 1e-7, 0.0)),
         jnp.where(cone_p, -jnp.sign((z0_p + z1_p) * c_p + b_p), 0.0),
         *_shadow(solids),
         *_window(solids, axes, eye, basis),
@@ -155,11 +160,13 @@ def nearest(row: Numbers, number: jax.Array | int, u: jax.Array, v: jax.Array, k
     A key is an int32 that holds the distance in its upper bits and the surface in its lower ones, so that the nearest
     hit is a minimum. `row` is one solid's of `rows`; u and v are places on the screen.
     """
-    least = row[ROW.least]
-    root, lead = larger(_at6(row[ROW.root], u, v), least[0]), larger(_at6(row[ROW.lead], u, v), least[1])
+    x, y, z = (_at3(row[which], u, v) for which in (ROW.x, ROW.y, ROW.z))
+    factor = row[ROW.along]
+    root, lead = x * x * factor[0] + _at6(row[ROW.root], u, v), x * x + _at6(row[ROW.lead], u, v)
+    lead = larger(lead, row[ROW.least])
     inverse = 1.0 / lead
-    middle, reach = _at3(row[ROW.half], u, v) * inverse, jnp.sqrt(root) * inverse  # not a number where the ray misses
-    y, z = _at3(row[ROW.y], u, v), _at3(row[ROW.z], u, v)
+    middle = (x * factor[1] + _at3(row[ROW.half], u, v)) * inverse
+    reach = jnp.sqrt(root) * inverse  # not a number where the ray misses
     # A ray along a cone's inside meets both of its nappes: the stretch inside is open to one end.
     open_, ahead = lead < 0.0, z * row[ROW.nappe] > 0.0
     enter = jnp.where(open_ & ~ahead, -FAR, middle - reach)

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hcam.envs.render.catalogue import BROWN, CATALOGUE, Part, ball, block, can
+from hcam.envs.render.catalogue import BROWN, CATALOGUE
+from hcam.envs.render.parts import Part, ball, block, can
 from hcam.envs.render.solids import Solids
 
 THINGS: tuple[str, ...] = tuple(CATALOGUE)
@@ -86,7 +87,8 @@ def box(
 ) -> Solids:
     """A hollow box with a hinged lid, `size` wide and 0.6 times as high, BOX_PARTS solids: closed at 0, open at 1.
 
-    Closed, nothing inside can be seen; a thing fits if its scale is at most INSIDE * size. The hinge is at the back, so that a box that faces a camera shows its inside.
+    Closed, nothing inside can be seen; a thing fits if its scale is at most INSIDE * size. The hinge is
+    at the back, so that a box that faces a camera shows its inside.
     """
     red, green, blue = (channel * 0.7 for channel in rgb)
     parts = (*_walls(rgb), block((0, 0.5, 0.03), (0.54, 0.54, 0.04), (red, green, blue)))

@@ -29,7 +29,8 @@ from hcam.envs.tasks.words.levels import (
 
 LEARNING, DISTRACTOR, TEST = range(3)  # kinds of phases
 CENTERS = np.array([(x, y) for y in (-1, 0, 1) for x in (-1, 0, 1)], np.float32)  # of places, in units of the spacing
-MIDDLE = 4
+NORTH = CENTERS[:, 1] > 0
+WATCHING = np.array([0, -0.5], np.float32)  # where an agent stands that looks north at all three places there
 SEEDS = 2**32
 
 
@@ -109,15 +110,15 @@ def arrange(episode: Episode, phase: jax.Array) -> Layout:
     sizes = (len(CENTERS), 2 * count, OBJECTS, 1, 1)
     bits = jax.random.bits(jax.random.fold_in(jax.random.key(episode.seed), phase), (sum(sizes),))
     cell_c, aside, yaw_o, heading, asked = jnp.split(bits, np.cumsum(sizes)[:-1])
-    first_c = rules.central & (jnp.arange(len(CENTERS)) == MIDDLE)
-    cell_n = with_rank(ranks(jnp.where(first_c, jnp.uint32(0), cell_c)), count)
-    aside_n2 = rules.jitter * (2 * uniform(aside) - 1).reshape(count, 2)
-    place_n2 = rules.spacing * jnp.asarray(CENTERS)[cell_n] + aside_n2
-    body = Body(place_n2[0], (heading[0] >> 28).astype(jnp.int32))
+    cell_n = with_rank(ranks(cell_c, ~rules.ahead | jnp.asarray(NORTH)), count)
+    center_n2 = jnp.asarray(CENTERS)[cell_n]
+    center_n2 = jnp.concatenate([center_n2[:-1], jnp.where(rules.ahead, WATCHING, center_n2[-1])[None]])
+    place_n2 = rules.spacing * center_n2 + rules.jitter * (2 * uniform(aside) - 1).reshape(count, 2)
+    body = Body(place_n2[-1], jnp.where(rules.ahead, 0, (heading[0] >> 28).astype(jnp.int32)))
     yaw_o = jnp.where(rules.turned, 2 * jnp.pi * uniform(yaw_o), jnp.pi)
     target = episode.target_e[phase // (rules.distractors + 2)]
     asked_for = jnp.where(kind_of(rules, phase) == TEST, target, below(asked, OBJECTS)[0])
-    return Layout(body, place_n2[1:], yaw_o, asked_for)
+    return Layout(body, place_n2[:-1], yaw_o, asked_for)
 
 
 def uniform(bits_n: jax.Array) -> jax.Array:
@@ -150,7 +151,7 @@ def with_rank(rank_n: jax.Array, count: int) -> jax.Array:
 # Episodes in words ----------------------------------------------------------------------------------------------------
 
 _NEEDED = ("lessons", "targets", "distractors", "seed")
-_TIMES, _SIZES, _FLAGS = ("limit", "phase_limit", "pause"), ("spacing", "jitter", "near", "size"), ("central", "turned")
+_TIMES, _SIZES, _FLAGS = ("limit", "phase_limit", "pause"), ("spacing", "jitter", "near", "size"), ("ahead", "turned")
 _OPTIONAL = (*_TIMES, "room", *_SIZES, *_FLAGS)
 
 

@@ -49,7 +49,7 @@ class Rules(NamedTuple):
     jitter: jax.Array  # float32, how far from the middle of its place anything may be, in x and in y
     near: jax.Array  # float32, how far away an object is named and can be lifted
     size: jax.Array  # float32, the height of objects
-    central: jax.Array  # bool, whether every phase begins with the agent in the middle of the room
+    ahead: jax.Array  # bool, whether every phase begins with the agent looking at all three objects
     turned: jax.Array  # bool, whether objects face random directions
 
 
@@ -75,7 +75,7 @@ class Level:
     jitter: float = 0.3
     near: float = 1.2
     size: float = 0.7
-    central: bool = False
+    ahead: bool = False
     turned: bool = True
     things: tuple[str, ...] = POOL
     words: tuple[str, ...] = WORDS
@@ -94,7 +94,7 @@ class Level:
         whole = {name: jnp.int32(getattr(self, name)) for name in ("episodes", "distractors")}
         times = {name: jnp.int32(steps(getattr(self, name))) for name in ("limit", "phase_limit", "pause")}
         sizes = {name: jnp.float32(getattr(self, name)) for name in ("spacing", "jitter", "near", "size")}
-        flags = {name: jnp.bool_(getattr(self, name)) for name in ("central", "turned")}
+        flags = {name: jnp.bool_(getattr(self, name)) for name in ("ahead", "turned")}
         return Rules(**whole, **times, **sizes, **flags, half=jnp.float32(self.room / 2))
 
     def params(self) -> LevelParams:
@@ -119,11 +119,11 @@ def parse(name: str) -> Level:
 
 
 def quick(episodes: int) -> Level:
-    """A small room whose objects are all near the agent, which only has to turn; few kinds of objects and words."""
+    """A small room with objects side by side before the agent, which only has to turn; few objects and words."""
     kinds = max(QUICK_KINDS, episodes * OBJECTS)
-    small = {"room": 4.0, "spacing": 1.0, "jitter": 0.05, "near": 1.6, "size": 0.5, "central": True, "turned": False}
+    small = {"room": 4.0, "spacing": 0.9, "jitter": 0.05, "near": 2.0, "size": 0.5, "ahead": True, "turned": False}
     known = {"things": POOL[:kinds], "words": WORDS[:kinds]}
-    return Level(limit=40, phase_limit=10, episodes=episodes, **small, **known)  # type: ignore[arg-type]
+    return Level(limit=30, phase_limit=5, pause=0.25, episodes=episodes, **small, **known)  # type: ignore[arg-type]
 
 
 def parsed(level: str | Level) -> Level:
@@ -142,7 +142,7 @@ def _check_numbers(level: Level) -> None:
         seconds = getattr(level, name)
         if not is_number(seconds) or not 0 < seconds <= 10**6 or seconds * RATE != round(seconds * RATE):
             raise ValueError(f"{name} must be seconds in quarters, above 0 and up to 1,000,000, but is {seconds!r}.")
-    for name in ("central", "turned"):
+    for name in ("ahead", "turned"):
         if not isinstance(getattr(level, name), bool | np.bool_):
             raise ValueError(f"{name} must be true or false, but is {getattr(level, name)!r}.")
 
@@ -158,7 +158,9 @@ def _check_sizes(level: Level) -> None:
     if level.room / 2 - level.spacing - level.jitter < max(girth, RADIUS):
         raise ValueError(f"three places of {level.spacing} m do not fit into a room of {level.room} m: raise room.")
     if level.near < girth + RADIUS + GAP:
-        raise ValueError(f"near must be at least {girth + RADIUS + GAP:.2f} m, where a body stops, but is {level.near}.")
+        raise ValueError(
+            f"near must be at least {girth + RADIUS + GAP:.2f} m, where a body stops, but is {level.near}."
+        )
 
 
 def _check_names(what: str, given: Any, known: tuple[str, ...], episodes: int) -> None:

@@ -1,8 +1,8 @@
 """Rapid word learning: three objects have invented names; later, after distractors, one is asked for by its name.
 
 An episode is a sequence of phases. In a *learning* phase the agent hears the name of the object that it stands before.
-In a *distractor* phase it must lift one of three objects whose names never change, and in a *test* one of the three whose
-names it has heard. A super-episode has several learning phases and tests; its last test is about the first of them.
+In a *distractor* phase it must lift one of three objects whose names never change, and in a *test* one of the three
+whose names it has heard. A super-episode has several learning phases and tests; its last test is about the first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,11 +116,13 @@ class Words(Environment):
 
     def smaller(self, levels: Sequence[str]) -> list[str]:
         known, full = [parsed(level) for level in levels], Level()
-        things, words, side = (max(row) for row in zip(*((len(k.things), len(k.words), k.room) for k in known), strict=True))
+        things, words, side = (
+            max(row) for row in zip(*((len(k.things), len(k.words), k.room) for k in known), strict=True)
+        )
         fewer = [f"{things} of {len(POOL)} objects"] if things < len(POOL) else []
         fewer += [f"{words} of {len(WORDS)} words"] if words < len(WORDS) else []
         fewer += [f"a room of {side:g} m instead of {full.room:g} m"] if side < full.room else []
-        fewer += ["objects within reach from where the agent begins"] if all(k.central for k in known) else []
+        fewer += ["objects in view and within reach from the start"] if all(k.ahead for k in known) else []
         small = self.width * self.height < WIDTH * HEIGHT
         return fewer + ([f"{self.width} x {self.height} pixels instead of {WIDTH} x {HEIGHT}"] if small else [])
 
@@ -130,19 +132,11 @@ class Words(Environment):
     def advance(
         self, key: jax.Array, state: State, action: jax.Array, level: LevelParams
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, Info]:
-        del key, level  # what is random comes from the episode's seed, and the rest of its level as well
-        rules, kind = state.episode.rules, kind_of(state.episode.rules, state.phase)
-        known = jnp.where((action >= 0) & (action < len(ACTIONS)), action, STAY)
-        body = move(state.body, known, jnp.stack([rules.half] * 2), state.place_o2, room.radius(rules))
-        moved = state._replace(body=body, time=state.time + 1)
-        lifted = jnp.where(known == LIFT, room.in_front(body, state.place_o2, rules.near), room.NOTHING)
-        right, over = (lifted == state.asked) & (kind != LEARNING), _is_over(moved, lifted)
-        ended = over & is_final(rules, state.phase)
-        after = _listened(_select(over & ~ended, _entered(moved, state.phase + 1), moved))
-        truncated = (after.time >= rules.limit) & ~ended
-        reward = jnp.where(right, jnp.where(kind == TEST, CHOSEN, LIFTED), 0.0) + NAMED * _new_names(state, after)
-        reward = jnp.where(truncated, 0.0, reward).astype(jnp.float32)
-        return after, reward, ended, truncated, {"success": ended & right}
+        del (
+            key,
+            level,
+        )  # all that is random comes from the episode's seed, and the episode has what it needs of its level
+        return _advanced(state, action)
 
     def observe(self, state: State, level: LevelParams) -> dict[str, jax.Array]:
         episode = state.episode
@@ -180,7 +174,7 @@ class Words(Environment):
         _episode(state)
 
         def play(state: State) -> State:
-            return self.advance(jax.random.key(0), state, self.expert(state), None)[0]
+            return _advanced(state, self.expert(state))[0]
 
         asked = jax.lax.while_loop(lambda s: (s.question == NEVER) & (s.time < s.episode.rules.limit), play, state)
         return Moments(asked.heard, asked.heard_end, asked.question)
@@ -193,6 +187,22 @@ def _opening(episode: Episode) -> State:
     layout, never, zero = arrange(episode, jnp.int32(0)), jnp.int32(NEVER), jnp.int32(0)
     named_o = jnp.zeros(OBJECTS, bool)
     return _listened(State(episode, zero, zero, zero, *layout, named_o, never, never, zero, never, zero))
+
+
+def _advanced(state: State, action: jax.Array) -> tuple[State, jax.Array, jax.Array, jax.Array, Info]:
+    """One step inside an episode; an action that is none of the eight is to stay."""
+    rules, kind = state.episode.rules, kind_of(state.episode.rules, state.phase)
+    known = jnp.where((action >= 0) & (action < len(ACTIONS)), action, STAY)
+    body = move(state.body, known, jnp.stack([rules.half] * 2), state.place_o2, room.radius(rules))
+    moved = state._replace(body=body, time=state.time + 1)
+    lifted = jnp.where(known == LIFT, room.in_front(body, state.place_o2, rules.near), room.NOTHING)
+    right, over = (lifted == state.asked) & (kind != LEARNING), _is_over(moved, lifted)
+    ended = over & is_final(rules, state.phase)
+    after = _listened(_select(over & ~ended, _entered(moved, state.phase + 1), moved))
+    truncated = (after.time >= rules.limit) & ~ended
+    reward = jnp.where(right, jnp.where(kind == TEST, CHOSEN, LIFTED), 0.0) + NAMED * _new_names(state, after)
+    reward = jnp.where(truncated, 0.0, reward).astype(jnp.float32)
+    return after, reward, ended, truncated, {"success": ended & right}
 
 
 def _entered(state: State, phase: jax.Array) -> State:

@@ -115,9 +115,9 @@ EXPERIMENTS = (
         "HCAM",
         seeds=(0, 1, 2),
         paper=_reported((93.0, 4.0), (82.8, 6.4), (71.1, 8.0)),
-        quote='"HCAM and TrXL could learn the training tasks equally well", but HCAM extrapolates "better to tasks with '
-        '10 distractor phases" and shows "some extrapolation to 20 distractors"; it "is able to generalize well to '
-        'recalling words four episodes later".',
+        quote='"HCAM and TrXL could learn the training tasks equally well", but HCAM extrapolates "better to tasks '
+        'with 10 distractor phases" and shows "some extrapolation to 20 distractors"; it "is able to generalize well '
+        'to recalling words four episodes later".',
         evaluate=HELD_OUT_LEVELS,
     ),
     Experiment(

@@ -1,6 +1,6 @@
 """The episodes of rapid word learning: which words mean what, which of them are asked for, and who stands where.
 
-A super-episode is E lessons (axis E), each a learning phase, D distractor phases and a test. Objects with their invented
+A super-episode is E lessons (axis E), each a learning phase, D distractor phases and a test. Objects with invented
 names (axis W) are numbered through all lessons, three in each. What a phase looks like follows from the episode's seed
 and the phase's number, so that nothing about later phases is drawn before they begin.
 """
@@ -156,7 +156,7 @@ _OPTIONAL = (*_TIMES, "room", *_SIZES, *_FLAGS)
 
 
 def from_description(description: Mapping[str, Any]) -> Episode:
-    """The episode that `{"lessons": [[{"thing": "duck", "word": "dax"}, ...], ...], "targets": [i, ...], ...}` describes.
+    """The episode of `{"lessons": [[{"thing": "duck", "word": "dax"}, ...], ...], "targets": [i, ...], ...}`.
 
     A lesson has three objects; its target is one of them by number, the last target one of the first lesson's objects.
     `seed` decides where everything stands. `distractors` and all others are those of `Level`, and the published ones

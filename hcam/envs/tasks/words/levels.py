@@ -121,7 +121,7 @@ def parse(name: str) -> Level:
 def quick(episodes: int) -> Level:
     """A small room with objects side by side before the agent, which only has to turn; few objects and words."""
     kinds = max(QUICK_KINDS, episodes * OBJECTS)
-    small = {"room": 4.0, "spacing": 0.9, "jitter": 0.05, "near": 2.0, "size": 0.5, "ahead": True, "turned": False}
+    small = {"room": 4.0, "spacing": 0.9, "jitter": 0.05, "near": 2.0, "size": 0.8, "ahead": True, "turned": False}
     known = {"things": POOL[:kinds], "words": WORDS[:kinds]}
     return Level(limit=30, phase_limit=5, pause=0.25, episodes=episodes, **small, **known)  # type: ignore[arg-type]
 

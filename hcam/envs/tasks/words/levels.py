@@ -26,7 +26,7 @@ WORDS = (
     *("dax", "blicket", "wug", "toma", "fep", "gazzer", "modi", "bosa", "tulver", "pilk", "nurp", "gorp"),
     *("vash", "lorp", "zib", "mef", "cheem", "koba", "teebu", "danu", "sibo", "jeffa", "yosp", "keff"),
 )
-QUICK_KINDS = 4
+QUICK_KINDS = 3
 
 TRAINING_LEVELS = ("distractors0", "distractors1", "distractors2")
 HELD_OUT_LEVELS = (

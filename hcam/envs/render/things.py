@@ -38,6 +38,21 @@ COLORS: dict[str, tuple[float, float, float]] = {
     "black": (0.12, 0.12, 0.14),
 }
 
+# A thing that always has the same colour looks the same whenever it is met. Tasks may paint it otherwise.
+USUAL_COLORS = {
+    "red": ("car", "house", "barrel", "gift", "dumbbell", "mushroom", "train", "rocket"),
+    "green": ("tree", "bottle", "cactus", "pear"),
+    "blue": ("mug", "fish", "cube", "umbrella"),
+    "yellow": ("duck", "pyramid", "key", "lamp"),
+    "orange": ("cat", "drum", "ladder"),
+    "purple": ("hat", "bed"),
+    "pink": ("cake", "icecream", "ball"),
+    "cyan": ("plane", "boat", "snowman", "robot"),
+    "brown": ("table", "chair", "hammer", "tower"),
+}
+_usual = {thing: color for color, things in USUAL_COLORS.items() for thing in things}
+USUAL_COLOR_X = np.array([tuple(COLORS).index(_usual[thing]) for thing in THINGS], np.int32)
+
 Floats = NDArray[np.float32]
 
 

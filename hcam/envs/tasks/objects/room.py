@@ -2,13 +2,12 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from hcam.envs.body import HEADINGS, TURN, Body, camera
 from hcam.envs.render import raycast, things
 from hcam.envs.render.raycast import FIELD_OF_VIEW, Room, Scene
 from hcam.envs.render.textures import THEMES
-from hcam.envs.render.things import COLORS, THINGS
+from hcam.envs.render.things import USUAL_COLOR_X
 from hcam.envs.tasks.objects.episodes import Episode, closing, first_body, jumping
 from hcam.envs.tasks.objects.levels import BOXES, reach
 
@@ -19,21 +18,6 @@ BOX_RGB = (0.86, 0.88, 0.92)  # unlike the floor, and unlike any object
 TOP = 1.2  # of a jump: how far above the floor the object is, by the side of its box
 ASIDE = 0.9  # radians that an object looks past the agent: from the front, a boat and a plane are but a stroke
 GIRTH = 0.6  # the radius of a box as an obstacle, by its side: between a circle inside it and one around it
-
-# A thing always has the same colour, so that it looks the same whenever it is met.
-PAINT = {
-    "red": ("car", "house", "barrel", "gift", "dumbbell", "mushroom", "train", "rocket"),
-    "green": ("tree", "bottle", "cactus", "pear"),
-    "blue": ("mug", "fish", "cube", "umbrella"),
-    "yellow": ("duck", "pyramid", "key", "lamp"),
-    "orange": ("cat", "drum", "ladder"),
-    "purple": ("hat", "bed"),
-    "pink": ("cake", "icecream", "ball"),
-    "cyan": ("plane", "boat", "snowman", "robot"),
-    "brown": ("table", "chair", "hammer", "tower"),
-}
-_paint = {thing: color for color, painted in PAINT.items() for thing in painted}
-COLOR_X = np.array([tuple(COLORS).index(_paint.get(thing, "purple")) for thing in THINGS], np.int32)
 
 
 def radius(episode: Episode) -> jax.Array:
@@ -69,7 +53,7 @@ def scene(episode: Episode, time: jax.Array) -> Scene:
     boxes = [things.box(_raised(episode.place_b2[b], 0.0), yaw_b[b], side, opening, BOX_RGB) for b in range(BOXES)]
     box, rise = jumping(episode.rules, time)
     thing, above = episode.thing_b[box], _raised(episode.place_b2[box], rise * TOP * side)
-    color = jnp.asarray(COLOR_X)[thing]
+    color = jnp.asarray(USUAL_COLOR_X)[thing]
     shown = things.place(thing, above, yaw_b[box] + ASIDE, episode.rules.size, color, present=rise > 0)
     room = Room(jnp.stack([episode.rules.half] * 2), jnp.float32(WALLS), jnp.int32(THEME))
     return Scene(room, raycast.join(*boxes, shown))

@@ -10,8 +10,7 @@ from hcam.envs.body import Body, camera, direction
 from hcam.envs.render import raycast, things
 from hcam.envs.render.raycast import FIELD_OF_VIEW, Room, Scene
 from hcam.envs.render.textures import THEMES
-from hcam.envs.render.things import COLORS, THINGS
-from hcam.envs.tasks.objects.room import COLOR_X as PAINT_X
+from hcam.envs.render.things import COLORS, THINGS, USUAL_COLOR_X
 from hcam.envs.tasks.words.levels import DISTRACTORS, GIRTH, OBJECTS, Rules
 
 FACING = math.radians(15)  # an object at most this far off the heading is in front; headings are 22.5 degrees apart
@@ -24,7 +23,7 @@ THEME = tuple(THEMES).index("stone")  # of pale colours: whatever stands in the 
 # A thing always has the same colour, so that it looks the same whenever it is met.
 _painted = dict(zip(DISTRACTORS, ("red", "grey", "white"), strict=True))
 COLOR_X = np.array(
-    [tuple(COLORS).index(_painted[t]) if t in _painted else PAINT_X[x] for x, t in enumerate(THINGS)], np.int32
+    [tuple(COLORS).index(_painted[t]) if t in _painted else USUAL_COLOR_X[x] for x, t in enumerate(THINGS)], np.int32
 )
 
 

@@ -75,10 +75,11 @@ def quickstart(memory: str) -> Config:
     """A small room and a small agent, for two CPU cores: all objects in view and within reach, an image of 32 x 24.
 
     Local attention reaches 2 layers x (2 - 1) = 2 frames back, and between the last name and the test two distractors
-    are lifted, which takes 3 frames at least: only the memory can know what was called how.
+    are lifted, which takes 3 frames at least: only the memory can know what was called how. A chunk is as long as the
+    window: a longer one would hide what was said in it until it is complete, and an episode has some nine steps.
     """
     own = {
-        "hcam": {"chunk": 4, "slots": 30, "top_k": 4, "window": 2},
+        "hcam": {"chunk": 2, "slots": 60, "top_k": 4, "window": 2},
         "trxl": {"window": 96},
         "none": {"window": 2},
     }
@@ -96,7 +97,7 @@ def quickstart(memory: str) -> Config:
             discount=0.9, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=5.0, reconstruct_every=2
         ),
         optimiser=OptimiserConfig(learning_rate=1e-3, schedule="linear"),
-        run=RunConfig(steps=8_000_000, log_every=5.0, save_every=60.0),
+        run=RunConfig(steps=5_000_000, log_every=5.0, save_every=60.0),
     )
 
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from hcam.agent import encoder, words
+from hcam.agent.convolutions import conv, init_conv, residual
 from hcam.agent.encoder import EncoderConfig
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 from hcam.memory.layers import broadcast_like, init_linear, init_norm, layer_norm, linear, to_float32
@@ -121,11 +122,11 @@ def loss(space: Space, decoded: Array, seen: Array) -> Array:
 
 
 def conv_transpose(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
-    """The transpose of `encoder.conv`: one patch per pixel where patches do not overlap, else a strided one."""
+    """The transpose of `conv`: one patch per pixel where patches do not overlap, else a strided one."""
     if size == stride:
         return join_patches(linear(params, x_hwc), size)
     if stride == 1:
-        return encoder.conv(params, x_hwc, size, stride)
+        return conv(params, x_hwc, size, stride)
     weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
     y_hwc = jax.lax.conv_transpose(
         x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
@@ -134,7 +135,7 @@ def conv_transpose(params: Params, x_hwc: Array, size: int, stride: int) -> Arra
 
 
 def join_patches(patch_hwp: Array, size: int) -> Array:
-    """Undo `encoder.patches`."""
+    """Undo `convolutions.patches`."""
     height, width, _ = patch_hwp.shape
     cut = patch_hwp.reshape(height, width, size, size, -1).transpose(0, 2, 1, 3, 4)
     return cut.reshape(height * size, width * size, -1)
@@ -179,7 +180,7 @@ def init_resnet_decoder(key: Array, config: EncoderConfig, space: Space) -> Para
         keys = jax.random.split(jax.random.fold_in(key, n), 2 * blocks + 1)
         stage = {"up": init_conv_transpose(keys[0], size, config.strides[n], channels, outs[n])}
         for block in range(2 * blocks):
-            stage[f"conv_{block}"] = encoder.init_conv(keys[block + 1], size, channels, channels)
+            stage[f"conv_{block}"] = init_conv(keys[block + 1], size, channels, channels)
         params[f"stage_{n}"] = stage
     return params
 
@@ -188,7 +189,7 @@ def resnet_decoder(params: Params, config: EncoderConfig, space: Space, x_hwc: A
     for n in reversed(range(len(config.channels))):
         stage, size = params[f"stage_{n}"], config.kernel_sizes[n]
         for block in range(config.blocks[n]):
-            x_hwc = encoder.residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
+            x_hwc = residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
         x_hwc = jax.nn.relu(x_hwc)
         x_hwc = (
             conv_transpose(stage["up"], x_hwc, size, config.strides[n])

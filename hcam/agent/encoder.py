@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from hcam.agent import words
+from hcam.agent.convolutions import conv, init_conv, patches, residual
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 from hcam.memory import checks
 from hcam.memory.layers import broadcast_like, init_linear, init_norm, layer_norm, linear, to_float32
@@ -178,25 +179,6 @@ def feature_map(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int
 # Images: [H, W, C], or [H/size, W/size, P] where the first layer's patches do not overlap -----------------------------
 
 
-def init_conv(key: Array, size: int, channels_in: int, channels_out: int) -> Params:
-    """A linear map of patches [size, size, C] laid out flat."""
-    return init_linear(key, size * size * channels_in, channels_out, scale=2.0)
-
-
-def conv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
-    """Where stride and size are equal, one product with all patches; else the library's convolution, padded.
-
-    Copying overlapping patches for a product of our own takes a GPU twice as long, forward and backward.
-    """
-    if size == stride:
-        return linear(params, patches(x_hwc, size))
-    weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
-    y_hwc = jax.lax.conv_general_dilated(
-        x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )[0]
-    return y_hwc + broadcast_like(params["b"], y_hwc)
-
-
 def embed_patches(params: Params, config: EncoderConfig, space: Box, seen: Array, dtype: str) -> Array:
     """The first layer, from stored patches: [..., H/size * W/size, P] -> [..., H/size, W/size, C].
 
@@ -231,13 +213,6 @@ def dequantize(high: float, seen: Array) -> Array:
 def _zero_point(seen: Array) -> int:
     """What has to be added to stored pixels so that black is 0."""
     return ZERO_POINT if seen.dtype == jnp.int8 else 0
-
-
-def patches(x_hwc: Array, size: int) -> Array:
-    """[H, W, C] -> [H/size, W/size, size * size * C]."""
-    height, width, channels = x_hwc.shape
-    cut = x_hwc.reshape(height // size, size, width // size, size, channels)
-    return cut.transpose(0, 2, 1, 3, 4).reshape(height // size, width // size, size * size * channels)
 
 
 def is_patchify(config: EncoderConfig) -> bool:
@@ -292,8 +267,3 @@ def resnet(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
         for block in range(blocks):
             x_hwc = residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
     return jax.nn.relu(x_hwc)
-
-
-def residual(first: Params, second: Params, x_hwc: Array, size: int) -> Array:
-    inner_hwc = conv(first, jax.nn.relu(x_hwc), size, 1)
-    return x_hwc + conv(second, jax.nn.relu(inner_hwc), size, 1)

@@ -47,8 +47,8 @@ def fits_blocks(shape: tuple[int, ...], size: int, stride: int) -> bool:
 def conv_of_blocks(weight: Array, x_hwc: Array, stride: int) -> Array:
     """A padded convolution of size stride + 1 as one of size 2 over blocks of stride x stride pixels.
 
-    The same products, but of up to 16 numbers at a time where an image has three: matrix units are fuller, and the
-    gradient of the weight is faster on a CPU as well. The padding is one row below and one column to the right.
+    The same products, but of up to 16 numbers at a time where an image has three, so that matrix units are fuller. The
+    padding is one row below and one column to the right.
     """
     missing = BLOCK - stride * stride * x_hwc.shape[-1]
     block_hwp = jnp.pad(patches(x_hwc, stride), ((0, 0), (0, 0), (0, missing)))

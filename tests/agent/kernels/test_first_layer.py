@@ -1,6 +1,7 @@
 """The first layer's kernels against their oracle in plain JAX; interpreted where there is no GPU."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -72,12 +73,12 @@ def test_any_leading_axes_are_images(monkeypatch):
 
 
 def test_where_it_is_used(monkeypatch):
-    usual = ((8, 72, 96, 3), "uint8", 16, 3, 2, "bfloat16")
+    usual: list[Any] = [(8, 72, 96, 3), "uint8", 16, 3, 2, "bfloat16"]
     assert not first_layer.supported(*usual)  # a CPU
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert first_layer.supported(*usual)
     assert first_layer.supported((72, 96, 1), "uint8", 32, 3, 2, "bfloat16")
-    for place, other in (
+    others: list[tuple[int, Any]] = [
         (0, (8, 71, 96, 3)),
         (0, (8, 72, 98, 3)),
         (0, (8, 72, 96, 4)),
@@ -87,8 +88,11 @@ def test_where_it_is_used(monkeypatch):
         (3, 5),
         (4, 1),
         (5, "float32"),
-    ):
-        assert not first_layer.supported(*usual[:place], other, *usual[place + 1 :])
+    ]
+    for place, other in others:
+        changed = usual.copy()
+        changed[place] = other
+        assert not first_layer.supported(*changed)
 
 
 def test_what_does_not_fit_is_left_to_the_library(monkeypatch):

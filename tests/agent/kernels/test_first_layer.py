@@ -38,7 +38,7 @@ def test_values_and_gradients_equal_those_of_the_plain_form(shape, outs):
 def test_programs_of_several_tiles_sum_the_gradient_over_them(monkeypatch):
     monkeypatch.setattr(first_layer, "PAIRS", 16)
     monkeypatch.setattr(first_layer, "PROGRAMS", 3)
-    own, seen = params(1, 3, 16), bytes_(0, 3, 12, 24, 3)
+    own, seen = params(1, 3, 16), bytes_(0, 3, 12, 28, 3)
     close(jax.jit(partial(with_gradients, fused(seen)))(own), with_gradients(plain(seen), own))
 
 

@@ -195,12 +195,12 @@ def encode_pixels(params: Params, config: EncoderConfig, space: Box, dtype: str,
 
 
 def many_at_once(config: EncoderConfig, dtype: Any) -> bool:
-    """Whether the layers of a ResNet are given many images, for its kernels, or each one by itself, under `vmap`.
+    """Whether layers are given many images, where some have kernels, or each one by itself, under `vmap`.
 
     A kernel sums the gradient of its weights over the images that it is given; under `vmap` each has a gradient of its
     own, and the sum is a pass over all of them.
     """
-    return config.vision == "resnet" and kernels.used(dtype)
+    return kernels.used(dtype) and (config.vision == "resnet" or not is_patchify(config))
 
 
 def mapped(function: Callable[..., Any], axes: int) -> Callable[..., Any]:

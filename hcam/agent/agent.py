@@ -107,7 +107,7 @@ class Agent:
         return state, Output(*jax.vmap(partial(heads.policy_value, params["heads"]))(y_td), y_td)
 
     def reconstruction(self, params: Params, y_d: Array, observation: Observation) -> dict[str, Array]:
-        """The reconstruction loss of each part of a preprocessed observation, by name."""
+        """The reconstruction loss of each part of a preprocessed observation, by name; of one step or of many."""
         with jax.named_scope("reconstruction"):
             return decoders.losses(params["decoders"], self.config.encoder, self.space, y_d, observation)
 

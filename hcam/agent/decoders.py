@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hcam.agent import encoder, words
+from hcam.agent import encoder, kernels, words
+from hcam.agent.convolutions import conv, flat, init_conv
 from hcam.agent.encoder import EncoderConfig
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 from hcam.memory.layers import broadcast_like, init_linear, init_norm, layer_norm, linear, to_float32
@@ -23,15 +24,23 @@ def init(key: Array, config: EncoderConfig, space: Spaces, width: int) -> Params
 
 
 def losses(params: Params, config: EncoderConfig, space: Spaces, y_d: Array, observation: Any) -> dict[str, Array]:
-    """The reconstruction loss of each part of a stored observation, by name: scalars in float32."""
-    y_d, seen = layer_norm(params["norm"], y_d), encoder.by_name(space, observation)
+    """The reconstruction loss of each part of a stored observation, by name: a float32 for each step.
+
+    Of one step or of many (leading axes). Images are drawn one by one or together, as they are encoded.
+    """
+    seen, many = encoder.by_name(space, observation), y_d.ndim - 1
+    if many and not encoder.many_at_once(config, y_d.dtype):
+        found: dict[str, Array] = encoder.mapped(partial(losses, params, config, space), many)(y_d, observation)
+        return found
+    y_d = layer_norm(params["norm"], y_d)
 
     def of(name: str, part: Space) -> Array:
         if isinstance(part, Box) and encoder.is_image(part):
-            return pixel_loss(
-                part.high, pixels_per_row(config, part), decode_image(params[name], config, part, y_d), seen[name]
-            )
-        return loss(part, decode(params[name], config, part, y_d), seen[name])
+            drawn, real = decode_image(params[name], config, part, y_d), pixels_per_row(config, part)
+            pixels: Array = encoder.mapped(partial(pixel_loss, part.high, real), many)(drawn, seen[name])
+            return pixels
+        other: Array = encoder.mapped(partial(decoded_loss, params[name], config, part), many)(y_d, seen[name])
+        return other
 
     return {name: of(name, part) for name, part in encoder.parts(space).items()}
 
@@ -68,8 +77,9 @@ def decode(params: Params, config: EncoderConfig, space: Space, y_d: Array) -> A
 
 
 def decode_image(params: Params, config: EncoderConfig, space: Space, y_d: Array) -> Array:
-    """Logits of pixels, in the layout in which `encoder.preprocess` stores the image."""
-    x_hwc = jax.nn.relu(linear(params["start"], y_d)).reshape(encoder.feature_map(config, space.shape))
+    """Logits of pixels, in the layout in which `encoder.preprocess` stores the image; of one or of many."""
+    start = jax.nn.relu(linear(params["start"], y_d))
+    x_hwc = start.reshape(*y_d.shape[:-1], *encoder.feature_map(config, space.shape))
     return (resnet_decoder if config.vision == "resnet" else cnn_decoder)(params, config, space, x_hwc)
 
 
@@ -109,6 +119,10 @@ def _pixels(real: int, x: Array) -> int:
 pixel_loss.defvjp(_pixel_loss_forward, _pixel_loss_backward)
 
 
+def decoded_loss(params: Params, config: EncoderConfig, space: Space, y_d: Array, seen: Array) -> Array:
+    return loss(space, decode(params, config, space, y_d), seen)
+
+
 def loss(space: Space, decoded: Array, seen: Array) -> Array:
     """The loss of a part that is no image: softmax cross-entropy, summed over tokens; mean squared error of numbers."""
     decoded = to_float32(decoded)
@@ -121,23 +135,24 @@ def loss(space: Space, decoded: Array, seen: Array) -> Array:
 
 
 def conv_transpose(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
-    """The transpose of `encoder.conv`: one patch per pixel where patches do not overlap, else a strided one."""
+    """The transpose of `conv`: one patch per pixel where patches do not overlap, else a strided one."""
     if size == stride:
         return join_patches(linear(params, x_hwc), size)
     if stride == 1:
-        return encoder.conv(params, x_hwc, size, stride)
+        return conv(params, x_hwc, size, stride)
     weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
-    y_hwc = jax.lax.conv_transpose(
-        x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )[0]
+    y_nhwc = jax.lax.conv_transpose(
+        flat(x_hwc), weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    y_hwc = y_nhwc.reshape(*x_hwc.shape[:-3], *y_nhwc.shape[1:])
     return y_hwc + broadcast_like(params["b"], y_hwc)
 
 
 def join_patches(patch_hwp: Array, size: int) -> Array:
-    """Undo `encoder.patches`."""
-    height, width, _ = patch_hwp.shape
-    cut = patch_hwp.reshape(height, width, size, size, -1).transpose(0, 2, 1, 3, 4)
-    return cut.reshape(height * size, width * size, -1)
+    """Undo `convolutions.patches`."""
+    *many, height, width, _ = patch_hwp.shape
+    cut = patch_hwp.reshape(*many, height, width, size, size, -1).swapaxes(-4, -3)
+    return cut.reshape(*many, height * size, width * size, -1)
 
 
 def pixel_layer(params: Params, config: EncoderConfig, space: Space, x_hwc: Array) -> Array:
@@ -145,9 +160,9 @@ def pixel_layer(params: Params, config: EncoderConfig, space: Space, x_hwc: Arra
     if encoder.is_patchify(config):
         rows, columns = encoder.grid(config, space.shape)
         wider = {name: encoder.pad_patch(part, axis=-1) for name, part in params.items()}
-        return linear(wider, x_hwc[:rows, :columns].reshape(rows * columns, -1))
+        return linear(wider, x_hwc[..., :rows, :columns, :].reshape(*x_hwc.shape[:-3], rows * columns, -1))
     x_hwc = conv_transpose(params, x_hwc, config.kernel_sizes[0], config.strides[0])
-    return x_hwc[: space.shape[0], : space.shape[1]]
+    return x_hwc[..., : space.shape[0], : space.shape[1], :]
 
 
 def init_conv_transpose(key: Array, size: int, stride: int, channels_in: int, channels_out: int) -> Params:
@@ -179,7 +194,7 @@ def init_resnet_decoder(key: Array, config: EncoderConfig, space: Space) -> Para
         keys = jax.random.split(jax.random.fold_in(key, n), 2 * blocks + 1)
         stage = {"up": init_conv_transpose(keys[0], size, config.strides[n], channels, outs[n])}
         for block in range(2 * blocks):
-            stage[f"conv_{block}"] = encoder.init_conv(keys[block + 1], size, channels, channels)
+            stage[f"conv_{block}"] = init_conv(keys[block + 1], size, channels, channels)
         params[f"stage_{n}"] = stage
     return params
 
@@ -188,7 +203,8 @@ def resnet_decoder(params: Params, config: EncoderConfig, space: Space, x_hwc: A
     for n in reversed(range(len(config.channels))):
         stage, size = params[f"stage_{n}"], config.kernel_sizes[n]
         for block in range(config.blocks[n]):
-            x_hwc = encoder.residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
+            pair = stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"]
+            x_hwc = kernels.residual.add(*pair, x_hwc, size)
         x_hwc = jax.nn.relu(x_hwc)
         x_hwc = (
             conv_transpose(stage["up"], x_hwc, size, config.strides[n])

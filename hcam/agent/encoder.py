@@ -5,13 +5,16 @@ through `preprocess` once; everything else takes its result.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 
-from hcam.agent import words
+from hcam.agent import kernels, words
+from hcam.agent.convolutions import conv, init_conv, patches
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 from hcam.memory import checks
 from hcam.memory.layers import broadcast_like, init_linear, init_norm, layer_norm, linear, to_float32
@@ -96,26 +99,26 @@ def encode(
 
 
 def embed(params: Params, config: EncoderConfig, space: Spaces, observation: Any, dtype: str) -> dict[str, Array]:
-    """The parts of an observation by name, images in patches already through their first layer.
+    """The parts of an observation by name, images as features [..., F].
 
-    Works on one step or on many (leading axes), as one flat product: XLA would change the layout of all images for the
-    gradient of a product with more axes.
+    Works on one step or on many (leading axes). Patches enter one flat product: XLA would change the layout of all
+    images for the gradient of a product with more axes.
     """
     seen = by_name(space, observation)
 
-    def first(name: str, part: Space) -> Array:
-        if not (isinstance(part, Box) and is_image(part) and is_patchify(config)):
-            return seen[name]
-        return embed_patches(first_layer(params[name], config), config, part, seen[name], dtype)
+    def features(name: str, part: Space) -> Array:
+        if isinstance(part, Box) and is_image(part):
+            return encode_image(params[name], config, part, seen[name], dtype)
+        return seen[name]
 
-    return {name: first(name, part) for name, part in parts(space).items()}
+    return {name: features(name, part) for name, part in parts(space).items()}
 
 
 def join(
     params: Params, config: EncoderConfig, space: Spaces, embedded: Any, action: Array, reward: Array, dtype: str
 ) -> Array:
     """x_d, from what `embed` returned."""
-    features = [encode_part(params[name], config, part, embedded[name], dtype) for name, part in parts(space).items()]
+    features = [encode_part(params[name], part, embedded[name], dtype) for name, part in parts(space).items()]
     if config.last_action:
         features += [action.astype(dtype), reward[None].astype(dtype)]
     joined = jax.nn.relu(linear(params["join"], jnp.concatenate(features)))
@@ -133,12 +136,8 @@ def init_part(key: Array, config: EncoderConfig, space: Space) -> Params:
     return {}
 
 
-def encode_part(params: Params, config: EncoderConfig, space: Space, value: Array, dtype: str) -> Array:
-    if isinstance(space, Box) and is_image(space):
-        if not is_patchify(config):
-            pixels = value.astype(dtype) * jnp.asarray(1 / space.high, dtype)
-            value = conv(first_layer(params, config), pixels, config.kernel_sizes[0], config.strides[0])
-        return (resnet if config.vision == "resnet" else cnn)(params, config, value).ravel()
+def encode_part(params: Params, space: Space, value: Array, dtype: str) -> Array:
+    """Features of a part as `embed` returns it."""
     if isinstance(space, Tokens):
         return words.read(params, value, dtype)
     if isinstance(space, Discrete):
@@ -175,26 +174,38 @@ def feature_map(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int
     return height, width, config.channels[-1]
 
 
-# Images: [H, W, C], or [H/size, W/size, P] where the first layer's patches do not overlap -----------------------------
+# Images: [..., H, W, C], or [..., H/size, W/size, P] where the first layer's patches do not overlap -------------------
 
 
-def init_conv(key: Array, size: int, channels_in: int, channels_out: int) -> Params:
-    """A linear map of patches [size, size, C] laid out flat."""
-    return init_linear(key, size * size * channels_in, channels_out, scale=2.0)
+def encode_image(params: Params, config: EncoderConfig, space: Box, seen: Array, dtype: str) -> Array:
+    """The features of stored images, one or many: [..., F]."""
+    if is_patchify(config):
+        seen = embed_patches(first_layer(params, config), config, space, seen, dtype)
+    layers = partial(encode_pixels, params, config, space, dtype)
+    return layers(seen) if many_at_once(config, dtype) else mapped(layers, seen.ndim - 3)(seen)
 
 
-def conv(params: Params, x_hwc: Array, size: int, stride: int) -> Array:
-    """Where stride and size are equal, one product with all patches; else the library's convolution, padded.
+def encode_pixels(params: Params, config: EncoderConfig, space: Box, dtype: str, y_hwc: Array) -> Array:
+    """The features of images, or of what `embed_patches` made of them."""
+    if not is_patchify(config):
+        first, size, stride = first_layer(params, config), config.kernel_sizes[0], config.strides[0]
+        y_hwc = kernels.first_layer.embed(first, space.high, y_hwc, size, stride, dtype)
+    x_hwc = (resnet if config.vision == "resnet" else cnn)(params, config, y_hwc)
+    return x_hwc.reshape(*x_hwc.shape[:-3], -1)
 
-    Copying overlapping patches for a product of our own takes a GPU twice as long, forward and backward.
+
+def many_at_once(config: EncoderConfig, dtype: Any) -> bool:
+    """Whether layers are given many images, where some have kernels, or each one by itself, under `vmap`.
+
+    A kernel sums the gradient of its weights over the images that it is given; under `vmap` each has a gradient of its
+    own, and the sum is a pass over all of them.
     """
-    if size == stride:
-        return linear(params, patches(x_hwc, size))
-    weight = params["w"].reshape(size, size, x_hwc.shape[-1], -1).astype(x_hwc.dtype)
-    y_hwc = jax.lax.conv_general_dilated(
-        x_hwc[None], weight, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )[0]
-    return y_hwc + broadcast_like(params["b"], y_hwc)
+    return kernels.used(dtype) and (config.vision == "resnet" or not is_patchify(config))
+
+
+def mapped(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
+    """`function` of one, for arguments with so many leading axes."""
+    return reduce(lambda inner, _: jax.vmap(inner), range(axes), function)
 
 
 def embed_patches(params: Params, config: EncoderConfig, space: Box, seen: Array, dtype: str) -> Array:
@@ -231,13 +242,6 @@ def dequantize(high: float, seen: Array) -> Array:
 def _zero_point(seen: Array) -> int:
     """What has to be added to stored pixels so that black is 0."""
     return ZERO_POINT if seen.dtype == jnp.int8 else 0
-
-
-def patches(x_hwc: Array, size: int) -> Array:
-    """[H, W, C] -> [H/size, W/size, size * size * C]."""
-    height, width, channels = x_hwc.shape
-    cut = x_hwc.reshape(height // size, size, width // size, size, channels)
-    return cut.transpose(0, 2, 1, 3, 4).reshape(height // size, width // size, size * size * channels)
 
 
 def is_patchify(config: EncoderConfig) -> bool:
@@ -290,10 +294,6 @@ def resnet(params: Params, config: EncoderConfig, x_hwc: Array) -> Array:
         stage = params[f"stage_{n}"]
         x_hwc = conv(stage["down"], x_hwc, size, stride) if n else x_hwc
         for block in range(blocks):
-            x_hwc = residual(stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"], x_hwc, size)
+            pair = stage[f"conv_{2 * block}"], stage[f"conv_{2 * block + 1}"]
+            x_hwc = kernels.residual.add(*pair, x_hwc, size)
     return jax.nn.relu(x_hwc)
-
-
-def residual(first: Params, second: Params, x_hwc: Array, size: int) -> Array:
-    inner_hwc = conv(first, jax.nn.relu(x_hwc), size, 1)
-    return x_hwc + conv(second, jax.nn.relu(inner_hwc), size, 1)

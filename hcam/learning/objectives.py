@@ -158,9 +158,7 @@ def reconstruction_terms(
     """
     pairs = (output_tb.y_d, minibatch.transitions_tb.inputs.observation)
     known_nb, shown_nb = every_nth(config.reconstruct_every, count, pairs)
-    reconstruct = jax.vmap(jax.vmap(partial(agent.reconstruction, params)))
-    losses: dict[str, Array] = reconstruct(known_nb, shown_nb)
-    return losses
+    return agent.reconstruction(params, known_nb, shown_nb)
 
 
 def every_nth(every: int, offset: Array | int, tree_t: Any) -> Any:

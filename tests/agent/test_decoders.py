@@ -10,7 +10,7 @@ import optax
 import pytest
 
 from hcam import envs
-from hcam.agent import decoders, encoder
+from hcam.agent import convolutions, decoders, encoder
 from hcam.agent.encoder import EncoderConfig
 from hcam.envs.spaces import Box, Discrete, Tokens
 from hcam.envs.tasks.ballet import VOCABULARY
@@ -132,7 +132,7 @@ def test_the_loss_of_an_image_is_that_of_its_pixels_and_so_is_its_gradient(confi
 def test_conv_transpose_puts_patches_back_where_they_came_from():
     x_hwc = jax.random.normal(jax.random.key(0), (6, 9, 2))
     identity = {"w": jnp.eye(3 * 3 * 2), "b": jnp.zeros(3 * 3 * 2)}
-    np.testing.assert_array_equal(decoders.conv_transpose(identity, encoder.patches(x_hwc, 3), 3, 3), x_hwc)
+    np.testing.assert_array_equal(decoders.conv_transpose(identity, convolutions.patches(x_hwc, 3), 3, 3), x_hwc)
 
 
 def test_conv_transpose_is_the_transpose_of_conv():
@@ -140,7 +140,7 @@ def test_conv_transpose_is_the_transpose_of_conv():
     keys = jax.random.split(jax.random.key(0), 3)
     x_hwc, y_hwc = jax.random.normal(keys[0], (6, 9, 2)), jax.random.normal(keys[1], (2, 3, 5))
     weight = jax.random.normal(keys[2], (3 * 3 * 2, 5))
-    down = encoder.conv({"w": weight, "b": jnp.zeros(5)}, x_hwc, 3, 3)
+    down = convolutions.conv({"w": weight, "b": jnp.zeros(5)}, x_hwc, 3, 3)
     up = decoders.conv_transpose({"w": weight.T, "b": jnp.zeros(18)}, y_hwc, 3, 3)
     np.testing.assert_allclose((down * y_hwc).sum(), (x_hwc * up).sum(), rtol=1e-4)
 

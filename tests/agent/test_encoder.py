@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hcam import agent, envs
-from hcam.agent import AgentConfig, encoder
+from hcam.agent import AgentConfig, convolutions, encoder, kernels
 from hcam.agent.encoder import EncoderConfig
 from hcam.agent.heads import HeadsConfig
 from hcam.envs.spaces import Box, Discrete, Tokens
@@ -71,13 +71,13 @@ def test_conv_equals_the_slow_loop(size, stride, shape):
     x, bias = rng.normal(size=(*shape, 2)).astype(np.float32), rng.normal(size=3).astype(np.float32)
     weight = rng.normal(size=(size, size, 2, 3)).astype(np.float32)
     params = {"w": jnp.asarray(weight.reshape(-1, 3)), "b": jnp.asarray(bias)}
-    found = encoder.conv(params, jnp.asarray(x), size, stride)
+    found = convolutions.conv(params, jnp.asarray(x), size, stride)
     np.testing.assert_allclose(found, slow_conv(x, weight, bias, stride), rtol=1e-4, atol=1e-5)
 
 
 def test_patches_keep_rows_columns_and_channels_apart():
     x_hwc = jnp.arange(4 * 6 * 2).reshape(4, 6, 2)
-    cut = encoder.patches(x_hwc, 2)
+    cut = convolutions.patches(x_hwc, 2)
     assert cut.shape == (2, 3, 8)
     np.testing.assert_array_equal(cut[1, 2], np.asarray(x_hwc)[2:4, 4:6].ravel())
 
@@ -86,9 +86,13 @@ def shape_of_map(config, space):
     def run(key):
         params = encoder.init_part(key, config, space)
         seen = encoder.preprocess(config, space, jnp.zeros(space.shape))
-        y_hwc = encoder.embed({"image": params}, config, {"image": space}, {"image": seen}, "float32")["image"]
-        if not encoder.is_patchify(config):
-            y_hwc = encoder.conv(encoder.first_layer(params, config), y_hwc, config.kernel_sizes[0], config.strides[0])
+        y_hwc = seen
+        if encoder.is_patchify(config):
+            y_hwc = encoder.embed_patches(encoder.first_layer(params, config), config, space, seen, "float32")
+        else:
+            y_hwc = convolutions.conv(
+                encoder.first_layer(params, config), y_hwc, config.kernel_sizes[0], config.strides[0]
+            )
         return (encoder.resnet if config.vision == "resnet" else encoder.cnn)(params, config, y_hwc)
 
     return jax.eval_shape(run, jax.random.key(0)).shape
@@ -126,17 +130,17 @@ def test_a_resnet_encodes_an_image_with_odd_sides():
 
 def test_a_residual_pair_adds_to_what_came_in():
     """With the second convolution at zero, nothing is added."""
-    params = encoder.init_conv(jax.random.key(0), 3, 2, 2)
+    params = convolutions.init_conv(jax.random.key(0), 3, 2, 2)
     nothing = jax.tree.map(jnp.zeros_like, params)
     x_hwc = jax.random.normal(jax.random.key(1), (4, 4, 2))
-    np.testing.assert_array_equal(encoder.residual(params, nothing, x_hwc, 3), x_hwc)
-    assert not np.allclose(encoder.residual(params, params, x_hwc, 3), x_hwc)
+    np.testing.assert_array_equal(kernels.residual.add(params, nothing, x_hwc, 3), x_hwc)
+    assert not np.allclose(kernels.residual.add(params, params, x_hwc, 3), x_hwc)
 
 
 def part_of(params, config, space, seen):
     """The features of one image."""
     embedded = encoder.embed({"image": params}, config, {"image": space}, {"image": seen}, "float32")
-    return encoder.encode_part(params, config, space, embedded["image"], "float32")
+    return embedded["image"]
 
 
 def test_bytes_are_scaled_to_one():

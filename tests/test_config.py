@@ -261,7 +261,7 @@ def test_the_only_level_of_a_task_without_levels():
 @pytest.mark.parametrize(
     ("task", "sentence"),
     [
-        (TaskConfig(task="chess"), "there is no task 'chess': choose from ballet, constant"),
+        (TaskConfig(task="chess"), "there is no task 'chess': choose from ballet, match, objects, words, constant"),
         (TaskConfig(task="echo", options={"tile": 1}), "echo has no option tile: choose from symbols."),
         (TaskConfig(task="echo", weights=(1.0,)), "Echo has no levels to weigh: leave out weights."),
         (TaskConfig(task="ballet", levels=("9_delay16",)), "there is no Ballet level '9_delay16'"),

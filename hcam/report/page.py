@@ -32,7 +32,7 @@ CHAPTER = """## {title}
 
 {reading}"""
 
-REPRODUCE = """### Make one yourself
+REPRODUCE = """### {title}: make a run yourself
 
 ```
 hcam reproduce {task}                       # the experiments, and which are done
@@ -68,9 +68,9 @@ def write(recipes: Sequence[Recipe], roots: Mapping[str, Path], out: Path) -> li
 def chapter(recipe: Recipe, root: Path, out: Path) -> tuple[str, list[Path]]:
     """One task's part of the page, and its pictures, drawn."""
     outcomes, env = collect(root, recipe), TaskConfig(task=recipe.task).make()
-    every = list(outcomes.values())
+    every, title = list(outcomes.values()), recipe.task.capitalize()
     head = CHAPTER.format(
-        title=recipe.task.capitalize(),
+        title=title,
         state=state(every),
         root=code(_shown(root)),
         episodes=_episodes(recipe, every),
@@ -88,8 +88,8 @@ def chapter(recipe: Recipe, root: Path, out: Path) -> tuple[str, list[Path]]:
         parts += [table(outcomes, env, section), quotes([outcomes[name] for name in section.experiments])]
         parts += [_picture(shown, env, section, name)] if drawn else []
     typed = block(commands(recipe, root, every))
-    parts += [runs_table(root, every)]
-    parts += [REPRODUCE.format(task=recipe.task, name=recipe.experiments[-1].name, commands=typed)]
+    parts += [runs_table(title, root, every)]
+    parts += [REPRODUCE.format(title=title, task=recipe.task, name=recipe.experiments[-1].name, commands=typed)]
     return "\n".join(part for part in parts if part), pictures
 
 
@@ -207,10 +207,10 @@ def _picture(outcomes: Sequence[Outcome], env: Environment, section: Section, na
     return f"![learning curves]({name})\n\n{SHOWN}{text}\n"
 
 
-def runs_table(root: Path, outcomes: Sequence[Outcome]) -> str:
+def runs_table(title: str, root: Path, outcomes: Sequence[Outcome]) -> str:
     """Where every number comes from."""
     head = ("run folder", "state", "steps", "minutes", "steps/s", "device", "hcam", "commit", "also set")
-    lines = ["### The runs\n", row(*head), row(*["---"] * len(head))]
+    lines = [f"### {title}: all runs\n", row(*head), row(*["---"] * len(head))]
     lines += [row(code(f"{_shown(root)}/{a.folder.name}"), *_facts(a)) for o in outcomes for a in o.attempts]
     if others := strangers(root, outcomes):
         lines += ["", f"Not counted, since they belong to no experiment: {', '.join(code(name) for name in others)}."]

@@ -55,7 +55,7 @@ def test_a_folder_of_a_tasks_name_is_a_run(tmp_path, capsys):
         (["empty"], "empty has no metrics.jsonl: give a folder in which `hcam train` has run."),
         (["waltz"], "there is no run folder waltz"),
         (["ballet", "run"], "there is no run folder ballet"),
-        (["run", "--results", "x"], "--results goes with tasks (ballet)"),
+        (["run", "--results", "x"], "--results goes with tasks (ballet, objects, words, match)"),
         (["torn"], "eval.json is damaged"),
     ],
 )

@@ -123,8 +123,8 @@ def test_a_run_that_is_stopped_ends_it(calls, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["waltz"], "there are no experiments for 'waltz': there are some for ballet."),
-        (["waltz", "hcam"], "there are no experiments for 'waltz': there are some for ballet."),
+        (["waltz"], "there are no experiments for 'waltz': there are some for ballet, objects, words, match."),
+        (["waltz", "hcam"], "there are no experiments for 'waltz': there are some for ballet, objects, words, match."),
         (["ballet", "k1"], "ballet has no experiment 'k1': there are hcam, trxl, lstm, hcam-246, hcam-k1,"),
         (["ballet", "hcam-k1"], "hcam-k1-0 is not hcam-k1, top_k is 8: move it away, or choose another --runs."),
     ],

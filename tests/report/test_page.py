@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from hcam import recipes
 from hcam.recipes.ballet import EXPERIMENTS, RECIPE
 from hcam.report import panels
 from hcam.report.page import PAGE, chapter, write
@@ -30,9 +31,11 @@ def row(text, title, nth=0):
 def test_the_committed_page_is_what_the_command_makes(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(panels, "draw", lambda *args: None)
-    write([RECIPE], {"ballet": Path("results/ballet")}, tmp_path)
+    tasks = recipes.every()
+    write(list(tasks.values()), {task: Path("results") / task for task in tasks}, tmp_path)
+    command = f"hcam report {' '.join(tasks)}"
     made_now = (tmp_path / PAGE).read_text()
-    assert (ROOT / "docs" / PAGE).read_text() == made_now, "run `hcam report ballet`: docs/results.md is not of today."
+    assert (ROOT / "docs" / PAGE).read_text() == made_now, f"run `{command}`: docs/results.md is not of today."
 
 
 def test_nothing_run_is_said_and_shown(tmp_path):

@@ -46,9 +46,10 @@ class Film(NamedTuple):
 
 
 def task_table() -> Table:
-    table = Table(box=box.SIMPLE, padding=(0, 2, 0, 0))
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0))
     for heading in ("task", "what it asks", "levels", "options", "actions", "an observation"):
-        table.add_column(heading)
+        # The names of levels are what people type: they stay whole, and other columns become narrower.
+        table.add_column(heading, no_wrap=heading == "levels", overflow="fold")
     for name in envs.names():
         try:
             cells = _about(envs.make(name))

@@ -36,6 +36,11 @@ _DIRECTIONS = np.array(
 )
 
 
+def steps(seconds: float) -> int:
+    """So many agent steps, to the nearest."""
+    return round(seconds * RATE)
+
+
 class Body(NamedTuple):
     position: jax.Array  # float32 [2], x and y
     heading: jax.Array  # int32, 0 to 15

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hcam.envs.render import sprites
+from hcam.envs.values import is_whole
 
 BOARD = 11  # tiles along a side, walls included; the view is as wide
 CENTRE = BOARD // 2
@@ -86,16 +87,16 @@ class Level:
     dances: tuple[str, ...] = tuple(DANCES)
 
     def __post_init__(self) -> None:
-        if not _whole(self.dancers, 1, len(HOMES)):
+        if not is_whole(self.dancers, 1, len(HOMES)):
             raise ValueError(f"Ballet has 1 to {len(HOMES)} dancers, but is asked for {self.dancers!r}.")
-        if not _whole(self.delay, 0, 10**8 - 1):
+        if not is_whole(self.delay, 0, 10**8 - 1):
             raise ValueError(f"the delay between dances is 0 to 99,999,999 frames, but is {self.delay!r}.")
         for dance in self.dances:
             _known("dance", dance, tuple(DANCES))
         if len(set(self.dances)) < self.dancers:
             raise ValueError(f"{self.dancers} dancers need as many different dances, but have {len(set(self.dances))}.")
         soonest = choice_time(self.dancers, self.delay) + 3
-        if self.limit is not None and not _whole(self.limit, soonest, 2 * 10**9):
+        if self.limit is not None and not is_whole(self.limit, soonest, 2 * 10**9):
             raise ValueError(f"max_steps is {self.limit!r}, but the earliest possible choice ends at frame {soonest}.")
 
     @property
@@ -186,7 +187,7 @@ def from_description(description: Mapping[str, Any]) -> Episode:
         twice = PLACES[next(place for place in places if places.count(place) > 1)]
         raise ValueError(f"two dancers have the home {list(twice)}: choose different ones of {_HOMES_TEXT}.")
     target = description["target"]
-    if not _whole(target, 0, len(cast) - 1):
+    if not is_whole(target, 0, len(cast) - 1):
         raise ValueError(f"target must be the number of a dancer, 0 to {len(cast) - 1}, but is {target!r}.")
     level = Level(len(cast), description["delay"], description.get("max_steps"))
     by_place = np.zeros((4, len(PLACES)), np.int32)
@@ -227,10 +228,6 @@ def _dancer(dancer: Mapping[str, Any]) -> tuple[int, int, int, int]:
     names = (("dance", tuple(DANCES)), ("shape", SHAPES), ("color", COLORS))
     dance, shape, color = (_known(kind, dancer[kind], allowed) for kind, allowed in names)
     return PLACES.index(home), dance, shape, color
-
-
-def _whole(number: Any, low: int, high: int) -> bool:
-    return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(low <= number <= high)
 
 
 def _known(kind: str, name: Any, allowed: tuple[str, ...]) -> int:

@@ -13,18 +13,8 @@ import numpy as np
 
 from hcam.envs.body import RATE
 from hcam.envs.render.apples import WORDS
-from hcam.envs.tasks.match.levels import (
-    CHANCES,
-    COLORS,
-    OPTIONS,
-    Level,
-    LevelParams,
-    Rules,
-    bits,
-    cells,
-    is_whole,
-    unbits,
-)
+from hcam.envs.tasks.match.levels import CHANCES, COLORS, OPTIONS, Level, LevelParams, Rules, bits, cells, unbits
+from hcam.envs.values import is_whole
 
 
 class Episode(NamedTuple):

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.envs.body import RATE
+from hcam.envs.body import RATE, steps
 from hcam.envs.render.apples import GRID, WORDS
+from hcam.envs.values import is_number, is_whole
 
 OPTIONS = 4  # colour squares to choose from, at most
 CHANCES = 16  # bits of an apple's probability
@@ -111,10 +112,6 @@ class Level:
         return LevelParams(self.rules(), chances, jnp.asarray(bits(cells(self.side))), color_x)
 
 
-def steps(seconds: float) -> int:
-    return round(seconds * RATE)
-
-
 def cells(side: int) -> list[tuple[int, int]]:
     """The cells, as x and y from the south-west on, that may have an apple: all but the one where the agent appears."""
     spawn = (side // 2, side - 1)
@@ -147,14 +144,6 @@ def parse(name: str) -> Level:
 def parsed(level: str | Level) -> Level:
     """A level by name, or as it is."""
     return level if isinstance(level, Level) else parse(level)
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def is_whole(value: Any, low: int, high: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(low <= value <= high)
 
 
 # Two squares instead of four, of four colours that are far apart, two cells away; 5 x 5 cells of apples.

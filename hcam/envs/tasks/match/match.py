@@ -30,10 +30,9 @@ from hcam.envs.tasks.match.levels import (
     QUICK_LEVELS,
     Level,
     LevelParams,
-    is_number,
-    is_whole,
     parsed,
 )
+from hcam.envs.values import check_pixels, is_number
 
 WIDTH, HEIGHT = 96, 72  # pixels
 APPLE, RIGHT, WRONG = 5.0, 10.0, 1.0  # rewards, as published
@@ -59,9 +58,7 @@ class Match(Environment):
     wrong_reward: float = WRONG  # for any other
 
     def __post_init__(self) -> None:
-        for name in ("width", "height"):
-            if not is_whole(getattr(self, name), 8, 1024):
-                raise ValueError(f"{name} must be 8 to 1024 pixels, but is {getattr(self, name)!r}.")
+        check_pixels(width=self.width, height=self.height)
         for name in ("apple_reward", "right_reward", "wrong_reward"):
             if not is_number(getattr(self, name)) or not math.isfinite(getattr(self, name)):
                 raise ValueError(f"{name} must be a finite number, but is {getattr(self, name)!r}.")

@@ -15,18 +15,8 @@ import numpy as np
 from hcam.envs.body import RATE, Body
 from hcam.envs.render.raycast import FIELD_OF_VIEW
 from hcam.envs.render.things import THINGS
-from hcam.envs.tasks.objects.levels import (
-    BEHIND,
-    BOXES,
-    EDGE,
-    GAP,
-    Level,
-    LevelParams,
-    Rules,
-    is_number,
-    is_whole,
-    reach,
-)
+from hcam.envs.tasks.objects.levels import BEHIND, BOXES, EDGE, GAP, Level, LevelParams, Rules, reach
+from hcam.envs.values import is_number, is_whole
 
 
 class Episode(NamedTuple):

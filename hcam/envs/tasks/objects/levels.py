@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.envs.body import RATE
+from hcam.envs.body import RATE, steps
 from hcam.envs.render.raycast import FIELD_OF_VIEW
 from hcam.envs.render.things import THINGS
+from hcam.envs.values import is_number, is_whole
 
 BOXES = 3
 LONGEST_JUMP = 8  # steps; the length of the table of heights
@@ -107,10 +108,6 @@ class Level:
         return LevelParams(self.rules(), jnp.float32(self.near), jnp.float32(self.far), pool_x)
 
 
-def steps(seconds: float) -> int:
-    return round(seconds * RATE)
-
-
 def parse(name: str) -> Level:
     found = re.fullmatch(r"(quick_)?delay(0|[1-9]\d{0,5})(\.(?:25|5|75))?", name)
     if not found:
@@ -166,14 +163,6 @@ def _check_places(level: Level) -> None:
         raise ValueError(f"{BOXES} boxes of {level.box} m do not fit into the view {level.near} m away: raise near.")
     if level.far + reach(level.box) + BEHIND > level.room:
         raise ValueError(f"a box {level.far} m away does not fit into a room of {level.room} m: lower far.")
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def is_whole(value: Any, low: int, high: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(low <= value <= high)
 
 
 # A smaller room, boxes as near as three of them can stand side by side, one jump, of a large object.

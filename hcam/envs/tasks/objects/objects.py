@@ -28,6 +28,7 @@ from hcam.envs.tasks.objects.episodes import (
     to_description,
 )
 from hcam.envs.tasks.objects.levels import BOXES, PAPER_LEVELS, POOL, QUICK_LEVELS, Level, LevelParams, parsed
+from hcam.envs.values import check_pixels
 
 WIDTH, HEIGHT = 96, 72  # pixels, as published
 LOOKED, CHOSEN = 0.3, 1.0  # rewards, as published
@@ -57,9 +58,7 @@ class Objects(Environment):
     height: int = HEIGHT
 
     def __post_init__(self) -> None:
-        for name, pixels in (("width", self.width), ("height", self.height)):
-            if not isinstance(pixels, int) or isinstance(pixels, bool) or not 8 <= pixels <= 1024:
-                raise ValueError(f"{name} must be 8 to 1024 pixels, but is {pixels!r}.")
+        check_pixels(width=self.width, height=self.height)
 
     @property
     def action_space(self) -> Discrete:

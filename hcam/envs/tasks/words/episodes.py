@@ -24,8 +24,8 @@ from hcam.envs.tasks.words.levels import (
     Level,
     LevelParams,
     Rules,
-    is_whole,
 )
+from hcam.envs.values import is_whole
 
 LEARNING, DISTRACTOR, TEST = range(3)  # kinds of phases
 CENTERS = np.array([(x, y) for y in (-1, 0, 1) for x in (-1, 0, 1)], np.float32)  # of places, in units of the spacing

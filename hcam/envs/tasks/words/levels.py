@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.envs.body import RADIUS, RATE
+from hcam.envs.body import RADIUS, RATE, steps
 from hcam.envs.render.things import THINGS
+from hcam.envs.values import is_number, is_whole
 
 OBJECTS = 3  # in the room, in every phase
 MAX_EPISODES, MAX_DISTRACTORS = 4, 20
@@ -102,10 +103,6 @@ class Level:
         return LevelParams(self.rules(), *(jnp.asarray(np.array([x in some for x in every])) for every, some in known))
 
 
-def steps(seconds: float) -> int:
-    return round(seconds * RATE)
-
-
 def parse(name: str) -> Level:
     found = re.fullmatch(r"(quick_)?(?:episodes([1-9])_)?distractors(0|[1-9]\d?)", name)
     if not found:
@@ -167,11 +164,3 @@ def _check_names(what: str, given: Any, known: tuple[str, ...], episodes: int) -
     needed = OBJECTS * episodes
     if not isinstance(given, tuple | list) or not set(given) <= set(known) or len(set(given)) < needed:
         raise ValueError(f"{what} must be at least {needed} different of {', '.join(known)}, but are {given}.")
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def is_whole(value: Any, low: int, high: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(low <= value <= high)

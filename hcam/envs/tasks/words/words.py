@@ -43,6 +43,7 @@ from hcam.envs.tasks.words.levels import (
     LevelParams,
     parsed,
 )
+from hcam.envs.values import check_pixels
 
 WIDTH, HEIGHT = 96, 72  # pixels, as published
 NAMED, LIFTED, CHOSEN = 0.1, 0.1, 1.0  # rewards: of a new name, in a distractor phase and in a test
@@ -79,9 +80,7 @@ class Words(Environment):
     height: int = HEIGHT
 
     def __post_init__(self) -> None:
-        for name, pixels in (("width", self.width), ("height", self.height)):
-            if not isinstance(pixels, int) or isinstance(pixels, bool) or not 8 <= pixels <= 1024:
-                raise ValueError(f"{name} must be 8 to 1024 pixels, but is {pixels!r}.")
+        check_pixels(width=self.width, height=self.height)
 
     @property
     def action_space(self) -> Discrete:

@@ -63,7 +63,7 @@ def fast(memory: str) -> Config:
             memory=replace(base.agent.memory, width=256, **own.get(memory, {})),
             heads=HeadsConfig(hidden=256),
         ),
-        learner=LearnerConfig(environments=1024, unroll=UNROLL, minibatches=16),
+        learner=LearnerConfig(environments=1024, unroll=UNROLL, minibatches=64),
         objective=ObjectiveConfig(
             discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0, reconstruct_every=8
         ),
@@ -90,7 +90,7 @@ def quickstart(memory: str) -> Config:
             memory=memory_of(memory, {"width": 64, "layers": 2, "heads": 4, "mlp": 2}, own),
             heads=HeadsConfig(hidden=64),
         ),
-        learner=LearnerConfig(environments=64, unroll=32, minibatches=4),
+        learner=LearnerConfig(environments=64, unroll=32, minibatches=16),
         objective=ObjectiveConfig(
             discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0, reconstruct_every=4
         ),

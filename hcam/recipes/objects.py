@@ -47,14 +47,15 @@ def paper(memory: str) -> Config:
 def fast(memory: str) -> Config:
     """The paper's task and agent, half as wide, with settings for one GPU: many environments, many minibatches.
 
-    The encoder takes more of the time than the memory: 1,024 environments are enough to keep a GPU busy. A choice takes
+    The encoder takes more of the time than the memory: 1,024 environments are enough to keep a GPU busy. The number of
+    gradient steps decides when an agent begins to recall, so a minibatch has no more than 2,048 steps. A choice takes
     some 20 steps after the lids close, and has a reward on the way.
     """
     base = paper(memory)
     return replace(
         base,
         agent=replace(base.agent, memory=replace(base.agent.memory, width=256), heads=HeadsConfig(hidden=256)),
-        learner=LearnerConfig(environments=1024, unroll=UNROLL, minibatches=16, curriculum=True),
+        learner=LearnerConfig(environments=1024, unroll=UNROLL, minibatches=64, curriculum=True),
         objective=ObjectiveConfig(
             discount=0.9, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0, reconstruct_every=8
         ),
@@ -83,12 +84,12 @@ def quickstart(memory: str) -> Config:
             memory=memory_of(memory, {"width": 64, "layers": 2, "heads": 4, "mlp": 2}, own),
             heads=HeadsConfig(hidden=64),
         ),
-        learner=LearnerConfig(environments=64, unroll=32, minibatches=4),
+        learner=LearnerConfig(environments=64, unroll=32, minibatches=16),
         objective=ObjectiveConfig(
             discount=0.9, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0, reconstruct_every=2
         ),
         optimiser=OptimiserConfig(learning_rate=1e-3, schedule="linear"),
-        run=RunConfig(steps=5_000_000, log_every=5.0, save_every=60.0),
+        run=RunConfig(steps=2_500_000, log_every=5.0, save_every=60.0),
     )
 
 

@@ -62,7 +62,7 @@ def fast(memory: str) -> Config:
             memory=replace(base.agent.memory, width=256, **own.get(memory, {})),
             heads=HeadsConfig(hidden=256),
         ),
-        learner=LearnerConfig(environments=1024, unroll=UNROLL, minibatches=16, curriculum=True),
+        learner=LearnerConfig(environments=1024, unroll=UNROLL, minibatches=64, curriculum=True),
         objective=ObjectiveConfig(
             discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0, reconstruct_every=8
         ),
@@ -75,11 +75,10 @@ def quickstart(memory: str) -> Config:
     """A small room and a small agent, for two CPU cores: all objects in view and within reach, an image of 32 x 24.
 
     Local attention reaches 2 layers x (2 - 1) = 2 frames back, and between the last name and the test two distractors
-    are lifted, which takes 3 frames at least: only the memory can know what was called how. A chunk is as long as the
-    window: a longer one would hide what was said in it until it is complete, and an episode has some nine steps.
+    are lifted, which takes 3 frames at least: only the memory can know what was called how.
     """
     own = {
-        "hcam": {"chunk": 2, "slots": 60, "top_k": 4, "window": 2},
+        "hcam": {"chunk": 4, "slots": 30, "top_k": 4, "window": 2},
         "trxl": {"window": 96},
         "none": {"window": 2},
     }
@@ -92,7 +91,7 @@ def quickstart(memory: str) -> Config:
             memory=memory_of(memory, {"width": 64, "layers": 2, "heads": 4, "mlp": 2}, own),
             heads=HeadsConfig(hidden=64),
         ),
-        learner=LearnerConfig(environments=64, unroll=32, minibatches=4),
+        learner=LearnerConfig(environments=64, unroll=32, minibatches=16),
         objective=ObjectiveConfig(
             discount=0.9, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=5.0, reconstruct_every=2
         ),

@@ -53,8 +53,8 @@ def _of_equation(equation: JaxprEqn) -> int:
         spread: int = math.prod(params["lhs_dilation"])
         return 2 * math.prod(out) * math.prod(kernel) // max(1, channels_out * spread)
     if name == "pallas_call":
-        flops: int = params["cost_estimate"].flops
-        return flops
+        estimate = params["cost_estimate"]  # a kernel without products, such as the ray caster, has none
+        return estimate.flops if estimate else 0
     parts = [part for value in params.values() for part in (value if isinstance(value, (tuple, list)) else [value])]
     inner = [_of(part.jaxpr if isinstance(part, ClosedJaxpr) else part) for part in parts if isinstance(part, CALLED)]
     if name == "cond":

@@ -93,10 +93,10 @@ def quickstart(memory: str) -> Config:
         ),
         learner=LearnerConfig(environments=64, unroll=32, minibatches=16),
         objective=ObjectiveConfig(
-            discount=0.9, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=5.0, reconstruct_every=2
+            discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=5.0, reconstruct_every=2
         ),
         optimiser=OptimiserConfig(learning_rate=1e-3, schedule="linear"),
-        run=RunConfig(steps=5_000_000, log_every=5.0, save_every=60.0),
+        run=RunConfig(steps=4_000_000, log_every=5.0, save_every=60.0),
     )
 
 

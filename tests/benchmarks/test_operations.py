@@ -1,6 +1,7 @@
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.experimental import pallas as pl
 
 from hcam.benchmarks import operations
 from hcam.benchmarks.operations import count
@@ -29,6 +30,16 @@ def test_what_is_called_counts_as_often_as_it_is_called():
     assert count(lambda a: jax.lax.scan(lambda a, _: (a @ a, None), a, None, length=6)[0], square) == 6 * once
     assert count(lambda a: jax.lax.cond(a.sum() > 0, lambda a: a @ a, lambda a: a @ a @ a, a), square) == 2 * once
     assert count(jax.checkpoint(lambda a: a @ a), square) == once
+
+
+def test_a_kernel_without_an_estimate_counts_as_no_products():
+    """The ray caster's kernel, through which `hcam bench train` of a first-person task is traced on a GPU."""
+
+    def copy(x, out):
+        out[...] = x[...]
+
+    kernel = pl.pallas_call(copy, out_shape=jax.ShapeDtypeStruct(A.shape, A.dtype), interpret=True)
+    assert count(lambda a, b: kernel(a) @ b, A, B) == ONE
 
 
 def test_learning_costs_three_times_seeing():

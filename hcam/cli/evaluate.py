@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import tyro
 
 from hcam.runs.files import as_json, explained, write_file
-from hcam.runs.text import printable
+from hcam.runs.measure import SUCCESS, Measure
+from hcam.runs.text import percent, printable
 
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
 
@@ -35,6 +36,7 @@ def evaluate(
 
     from hcam.adapters import raising_host_errors
     from hcam.api import load
+    from hcam.runs import measure
     from hcam.runs.evaluate import evaluate_all
     from hcam.runs.progress import Display
 
@@ -50,7 +52,7 @@ def evaluate(
         results = evaluate_all(
             trained.agent, env, trained.params_s, params, episodes, seed=seed, on_progress=display.evaluating
         )
-    Console().print(table_of(results, title))
+    Console().print(table_of(results, title, measure.find(env.scored_by)))
     if out:
         content = {"run": Path(agent).name, "steps": trained.metadata["steps"], "seed": seed, **results}
         with explained(f"{out} cannot be written"):
@@ -69,7 +71,8 @@ def refuse_unwritable(path: Path) -> None:
             pass
 
 
-def table_of(results: dict[str, dict[str, dict[str, float]]], title: str) -> Any:
+def table_of(results: dict[str, dict[str, dict[str, float]]], title: str, measure: Measure = SUCCESS) -> Any:
+    """Returns a row per level; returns go with the part of the oracle's that they are."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -77,10 +80,15 @@ def table_of(results: dict[str, dict[str, dict[str, float]]], title: str) -> Any
     episodes = next(iter(results["greedy"].values()))["episodes"]
     look: Any = {"title_justify": "left", "box": box.SIMPLE, "padding": (0, 1, 0, 0)}  # for a terminal of 80 columns
     table = Table(title=Text(printable(f"{title}, {episodes} episodes a level"), style="italic"), **look)
-    for heading in ("level", *results, "return", "length"):
+    by_return = measure.name == "return"
+    other = ("oracle", "of oracle") if by_return else ("return",)
+    for heading in ("level", *results, *other, "length"):
         table.add_column(heading, justify="left" if heading == "level" else "right", no_wrap=True)
     for level, greedy in results["greedy"].items():
         ways = [results[way][level] for way in results]
-        cells = [f"{one['success']:.1%} ({100 * one['low']:.1f} to {100 * one['high']:.1f})" for one in ways]
-        table.add_row(Text(printable(level)), *cells, f"{greedy['return']:.3f}", f"{greedy['length']:.1f}")
+        cells = [f"{measure.bare(measure.score(one))}{measure.unit.strip()} ({measure.around(one)})" for one in ways]
+        full = greedy.get("oracle")
+        shares = [percent(measure.score(one) / full) if full else "-" for one in ways]  # type: ignore[operator]
+        cells += [measure.text(full), " ".join(shares)] if by_return else [f"{greedy['return']:.3f}"]
+        table.add_row(Text(printable(level)), *cells, f"{greedy['length']:.1f}")
     return table

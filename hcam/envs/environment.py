@@ -8,7 +8,7 @@ levels; an environment without levels takes any pytree of arrays in its place.
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -83,8 +83,13 @@ class Environment:
         """What a level is called in figures and tables."""
         return level
 
+    @property
+    def scored_by(self) -> Literal["success", "return"]:
+        """What an agent is judged by: the share of episodes that it solves, or the mean return of an episode."""
+        return "success"
+
     def chance(self, level: str) -> float | None:
-        """The share of episodes that guessing solves; None: not known."""
+        """The score of guessing: a share of episodes or, where `scored_by` says so, a mean return. None: not known."""
         return None
 
     def max_steps_in_episode(self, level: str) -> int | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hcam.runs import metrics
-from hcam.runs.progress import finite
+from hcam.runs.text import finite
 
 Numbers = NDArray[np.float64]
 Key = tuple[

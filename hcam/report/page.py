@@ -10,7 +10,7 @@ from hcam.report import panels
 from hcam.report.markdown import block, code, escape, row
 from hcam.report.results import Attempt, Outcome, collect, mean, score, shares, strangers
 from hcam.report.runs import Run, short
-from hcam.runs.progress import finite
+from hcam.runs.text import finite
 
 PAGE = "results.md"
 

@@ -9,7 +9,7 @@ from hcam.recipes import Section
 from hcam.report.curves import FAINT
 from hcam.report.results import Outcome, score
 from hcam.report.runs import merged, short, success, window
-from hcam.runs.progress import finite
+from hcam.runs.text import finite
 
 STYLES = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)))  # besides colours, for those who do not see them
 MARKS = ("greedy evaluation", "the paper's number", "chance")

@@ -9,7 +9,8 @@ from typing import Any, Literal
 from hcam.config import to_json
 from hcam.recipes import Experiment, Recipe
 from hcam.report.runs import Run, read, short
-from hcam.runs.progress import Row, finite
+from hcam.runs.progress import Row
+from hcam.runs.text import finite
 
 # In what a run may differ without being another experiment: how it was observed, and what the machine decided.
 FREE = {"run.seed", "run.log_every", "run.save_every", "run.keep", "run.eval_episodes", "agent.dtype"}

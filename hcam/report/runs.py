@@ -12,7 +12,8 @@ import numpy as np
 from hcam.report.columns import LARGEST, Log, Numbers, read_log
 from hcam.runs.files import exists, parse_json, read_file
 from hcam.runs.folder import CONFIG, EVAL, METRICS, read_config, read_made_by
-from hcam.runs.progress import Row, finite
+from hcam.runs.progress import Row
+from hcam.runs.text import finite
 
 Points = tuple[Numbers, Numbers]  # steps and values
 Scores = dict[str, dict[str, Row]]  # "greedy" and "sampled", by level

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hcam.report.runs import Run, last, read, seeds_of, short, window
-from hcam.runs.progress import Row, clock, finite, percent
+from hcam.runs.progress import Row
+from hcam.runs.text import clock, finite, percent
 from hcam.runs.text import printable
 
 COSTS = ("seeds", "steps", "minutes", "steps/s")

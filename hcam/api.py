@@ -57,8 +57,9 @@ def train(
         folder = RunFolder.create(path, to_json(config) | facts(config.task, env))
     steps, title = config.updates * config.steps_per_update, f"{folder.path}"
     chosen: list[loggers.Logger] = []
-    scored = {"measure": measure.find(env.scored_by), "oracle": folder.config.get("oracle")}
-    with folder, progress.Display(steps, title, **scored) as display, raising_host_errors(env):
+    scored_by, oracle = measure.find(env.scored_by), folder.config.get("oracle")
+    display = progress.Display(steps, title, measure=scored_by, oracle=oracle)
+    with folder, display, raising_host_errors(env):
         try:
             chosen += loggers.loggers(folder.path, tensorboard, wandb, to_json(config))
             for line in summary(config, learner):

@@ -124,7 +124,7 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def score(run: Run, level: str) -> Row | None:
     """The greedy evaluation on a level."""
     part = run.evaluation.get("greedy", {}).get(level, {})
-    return part if finite(part.get("success")) is not None else None
+    return part if run.measure.score(part) is not None else None
 
 
 def mean(runs: Sequence[Run], level: str) -> float | None:
@@ -133,7 +133,7 @@ def mean(runs: Sequence[Run], level: str) -> float | None:
 
 
 def shares(runs: Sequence[Run], level: str) -> list[float]:
-    return [part["success"] for run in runs if (part := score(run, level))]
+    return [part[run.measure.name] for run in runs if (part := score(run, level))]
 
 
 def _without_path(folder: Path, sentence: str) -> str:

@@ -1,4 +1,4 @@
-"""What a task is scored by: the success of its episodes, or their return. How such numbers are named, drawn and written.
+"""What a task is scored by, the success of its episodes or their return, and how such numbers are named and written.
 
 Everything that shows a score, or chooses by one, asks here: rows of metrics.jsonl and eval.json have both.
 """

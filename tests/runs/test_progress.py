@@ -5,8 +5,8 @@ import re
 import pytest
 from rich.console import Console
 
-from hcam.runs.progress import Display, View, clock, finite, line, number, percent, picture, sparkline
-from hcam.runs.text import printable
+from hcam.runs.progress import Display, View, line, picture, sparkline
+from hcam.runs.text import clock, finite, number, percent, printable
 
 
 class Terminal(io.StringIO):

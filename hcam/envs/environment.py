@@ -117,6 +117,10 @@ class Environment:
         """Which steps of this state's episode matter, and when they are asked for."""
         raise ValueError(f"{type(self).__name__} does not say which moment of an episode matters.")
 
+    def picture(self, states: Sequence[State]) -> Any:
+        """What `hcam show` draws after these states of an episode, uint8 [height, width, 3]; None: what is observed."""
+        return None
+
     def episode(self, description: Mapping[str, Any]) -> State:
         """The first state of exactly this episode, from a description in plain words."""
         raise ValueError(f"{type(self).__name__} cannot build an episode from a description.")

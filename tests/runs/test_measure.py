@@ -15,7 +15,8 @@ def test_each_measure_reads_its_own_entries():
 @pytest.mark.parametrize("one", [SUCCESS, RETURN])
 def test_what_is_unknown_is_a_dash(one):
     assert one.text(None) == one.bare(float("nan")) == "-"
-    assert one.score({}) is None and one.around({}) == ""
+    assert one.score({}) is None
+    assert one.around({}) == ""
 
 
 def test_only_a_return_is_compared_with_the_oracle():

@@ -16,7 +16,8 @@ TIMEOUT = envs.make("timeout")
 def test_rewards_are_those_of_whole_episodes_and_of_no_other():
     """100 steps of reward 1 or 0 take two calls; after the episode's end, another one begins."""
     played = rewards.of_random(TIMEOUT, TIMEOUT.params("steps100"), episodes=6)
-    assert played.reward_bt.shape == (6, 100) and (played.length_b == 100).all()
+    assert played.reward_bt.shape == (6, 100)
+    assert (played.length_b == 100).all()
     assert set(played.returns.tolist()) == {0.0, 100.0}
 
 
@@ -25,7 +26,8 @@ def test_lengths_may_differ_and_nothing_counts_after_the_end():
     played = rewards.of_random(TIMEOUT, params, episodes=32)
     assert set(played.length_b.tolist()) == {3, 70}
     short = played.reward_bt[played.length_b == 3]
-    assert short[:, :3].any() and not short[:, 3:].any()
+    assert short[:, :3].any()
+    assert not short[:, 3:].any()
 
 
 def test_an_expert_earns_what_the_best_policy_does():
@@ -74,5 +76,6 @@ def test_an_agent_plays_like_the_policy_that_it_is():
     first = envs.make("first_symbol", symbols=4)
     params = first.params("blanks2")
     played = rewards.of_agent(PERFECT, first, jnp.zeros(4), params, episodes=8, seed=0, greedy=True)
-    assert (played.returns == 1).all() and (played.length_b == 4).all()
+    assert (played.returns == 1).all()
+    assert (played.length_b == 4).all()
     assert jax.tree.leaves(played)[0].shape == (8, 4)

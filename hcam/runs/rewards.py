@@ -60,8 +60,9 @@ def of_random(
 
 
 def has_expert(env: Environment, env_params: EnvParams) -> bool:
+    state = jax.eval_shape(lambda key: env.reset(key, env_params)[1], jax.random.key(0))
     try:
-        jax.eval_shape(lambda key: env.expert(env.reset(key, env_params)[1]), jax.random.key(0))
+        jax.eval_shape(env.expert, state)
     except ValueError:
         return False
     return True

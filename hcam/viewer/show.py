@@ -177,7 +177,7 @@ def _step(env: Environment, act: Any, key: jax.Array, state: Any, params: EnvPar
     """What an episode shows next, its last frame and state instead of the next episode's first; and the next state."""
     key_act, key_step = jax.random.split(key)
     action = act(key_act, state, None)
-    draws, key_advance = type(env).picture is not Environment.picture, jax.random.split(key_step)[0]
+    draws, key_advance = type(env).picture is not Environment.picture, jax.random.split(jax.random.clone(key_step))[0]
     last = env.advance(key_advance, state, action, level_of(params, state))[0] if draws else state
     _, state, reward, terminated, truncated, info = env.step(key_step, state, action, params)
     ending = jnp.where(terminated, 2, truncated.astype(jnp.int32))

@@ -32,7 +32,7 @@ def draw(key: jax.Array, rules: Rules, symbols: int) -> Episode:
 def draw_goal(key: jax.Array, place: jax.Array, rules: Rules) -> jax.Array:
     """A cell that is not this one, each as likely as any other."""
     other = jax.random.randint(key, (), 0, rules.side**2 - 1, jnp.int32)
-    return other + (other >= place)
+    return other + (other >= place).astype(jnp.int32)
 
 
 def draw_symbols(key: jax.Array, symbols: int) -> jax.Array:

@@ -57,8 +57,8 @@ def parse(name: str) -> Level:
     if not found or not 2 <= int(found[1]) <= LARGEST:
         raise ValueError(
             f"there is no Planning level {name!r}: a level is torus{{n}}, with 2 to {LARGEST} cells along a side, "
-            f"such as {PAPER_LEVELS[0]}, the published one; _steps{{k}} changes the length of an episode, and _placed puts "
-            "the agent somewhere else after each goal."
+            f"such as {PAPER_LEVELS[0]}, the published one; _steps{{k}} sets the length of an episode, and _placed "
+            "puts the agent somewhere else after each goal."
         )
     return Level(int(found[1]), int(found[2] or STEPS), bool(found[3]))
 

@@ -86,23 +86,22 @@ def test_goals_and_places_are_uniform():
     np.testing.assert_allclose(np.bincount(state.episode.symbol_n[:, 0], minlength=16), 375, rtol=0.25)
 
 
-def test_the_expert_takes_shortest_ways():
+@pytest.mark.parametrize("side", [2, 3, 4, 5])
+def test_the_expert_takes_shortest_ways(side):
     """From everywhere to everywhere: as many steps as the torus needs, and one to collect."""
-    for side in (2, 3, 4, 5):
-        env = Planning(symbols=25)
-        rows = np.arange(side**2).reshape(side, side).tolist()
-        base = env.episode({"symbols": rows, "start": [0, 0], "goal": [0, 1], "steps": 99})
-        pairs = np.array([(a, b) for a in range(side**2) for b in range(side**2) if a != b])
-        step = jax.jit(jax.vmap(lambda s, env=env: env.advance(jax.random.key(0), s, env.expert(s), None)[:2]))
-        state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (side**2 * (side**2 - 1), *leaf.shape)), base)
-        state = state._replace(place=jnp.asarray(pairs[:, 0], jnp.int32), goal=jnp.asarray(pairs[:, 1], jnp.int32))
-        away = np.abs(pairs // side - (pairs[:, ::-1] // side)), np.abs(pairs % side - (pairs[:, ::-1] % side))
-        distance = sum(np.minimum(one, side - one)[:, 0] for one in away)
-        taken = np.zeros(len(pairs), int)
-        for number in range(1, side + 2):
-            state, reward = step(state)
-            taken = np.where((taken == 0) & (np.asarray(reward) > 0), number, taken)
-        np.testing.assert_array_equal(taken, distance + 1)
+    env, rows = Planning(symbols=25), np.arange(side**2).reshape(side, side).tolist()
+    base = env.episode({"symbols": rows, "start": [0, 0], "goal": [0, 1], "steps": 99})
+    pairs = np.array([(a, b) for a in range(side**2) for b in range(side**2) if a != b], np.int32)
+    state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(pairs), *leaf.shape)), base)
+    state = state._replace(place=jnp.asarray(pairs[:, 0]), goal=jnp.asarray(pairs[:, 1]))
+    step = jax.jit(jax.vmap(lambda s: env.advance(jax.random.key(0), s, env.expert(s), None)[:2]))
+    away = [np.abs(part[:, 0] - part[:, 1]) for part in (pairs // side, pairs % side)]
+    distance = sum(np.minimum(one, side - one) for one in away)
+    taken = np.zeros(len(pairs), int)
+    for number in range(1, side + 2):
+        state, reward = step(state)
+        taken = np.where((taken == 0) & (np.asarray(reward) > 0), number, taken)
+    np.testing.assert_array_equal(taken, distance + 1)
 
 
 def test_the_expert_earns_what_the_mean_distance_says():

@@ -32,8 +32,8 @@ def evaluate(
         seed: Another number, other episodes.
         best: Take the checkpoint that was best in training instead of the last one.
         out: Also write the numbers to this file, as JSON.
-        goals: Also count the steps to each goal of an episode, and write goals.json and goals.png into this folder, which
-            may be the run's own. For tasks that are scored by their return.
+        goals: Also count the steps to each goal of an episode, and write goals.json and goals.png into this folder,
+            which may be the run's own. For tasks that are scored by their return.
     """
     from rich.console import Console
 

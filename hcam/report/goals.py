@@ -17,7 +17,7 @@ CAPTION = (
 
 
 def draw(levels_of: Mapping[str, Mapping[str, Goals]], out: Path, titles: Mapping[str, str] | None = None) -> None:
-    """A panel per level; `levels_of` has the content of goals.json by agent. One agent is drawn greedy and sampled."""
+    """A panel per level; `levels_of` has the content of goals.json by agent. One agent is drawn sampled and greedy."""
     names = list(dict.fromkeys(level for levels in levels_of.values() for level in levels))[:MOST_PANELS]
     if not names:
         raise ValueError("there are no goals to draw: count them with `hcam eval RUN --goals FOLDER`.")
@@ -40,10 +40,11 @@ def draw(levels_of: Mapping[str, Mapping[str, Goals]], out: Path, titles: Mappin
 def lines(levels_of: Mapping[str, Mapping[str, Goals]], level: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """What a panel shows, by label: the player, and what it did. The expert and random actions come from one agent."""
     having = {label: levels[level] for label, levels in levels_of.items() if level in levels}
+    found: dict[str, tuple[str, Mapping[str, Any]]] = {}
     if len(levels_of) == 1:
-        found = {f"agent, {way}": (way, of[way]) for of in having.values() for way in ("greedy", "sampled")}
+        found |= {f"agent, {way}": (way, of[way]) for of in having.values() for way in ("sampled", "greedy")}
     else:
-        found = {label: ("greedy", of["greedy"]) for label, of in having.items()}
+        found |= {label: ("sampled", of["sampled"]) for label, of in having.items()}
     first = next(iter(having.values()))
     return found | {name: (name, first[name]) for name in YARDSTICKS if name in first}
 
@@ -57,7 +58,7 @@ def _draw_level(axes: Any, levels_of: Mapping[str, Mapping[str, Goals]], level: 
     keys = []
     for number, (label, (name, player)) in enumerate(lines(levels_of, level).items()):
         shown = points(player)
-        look: Any = {"color": f"C{number % 10}", "linewidth": 2, "linestyle": "--" if name == "sampled" else "-"}
+        look: Any = {"color": f"C{number % 10}", "linewidth": 2, "linestyle": "--" if name == "greedy" else "-"}
         if name in YARDSTICKS:
             look = {"color": FAINT, "linewidth": 1.4, "linestyle": YARDSTICKS[name]}
         goal, steps, low, high = ([one[part] for one in shown] for part in ("goal", "steps", "low", "high"))

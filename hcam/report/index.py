@@ -14,7 +14,7 @@ INDEX = "README.md"
 QUESTION = "question.txt"  # in a group's folder: what its runs are to answer, in a sentence
 BENCH = "bench.json"
 
-RUN_HEAD = ("run", "memory", "steps", "minutes", "{score}, greedy", "seeds", "commit")
+RUN_HEAD = ("run", "memory", "steps", "minutes", "{score}", "seeds", "commit")
 EVAL_HEAD = ("evaluation", "success, greedy")
 BENCH_HEAD = ("benchmark", "device", "jax", "commit")
 
@@ -60,12 +60,13 @@ def _table(head: tuple[str, ...], rows: list[list[str]]) -> str:
 
 
 def _scored_by(folders: list[Path]) -> str:
-    """Returns what the runs of a table are scored by: `score` where that differs."""
+    """Returns what the runs of a table are scored by, and how they acted; `score` where that differs."""
     found = set()
     for folder in folders:
         with suppress(ValueError, OSError):
-            found.add(read(folder).measure.name)
-    return found.pop() if len(found) == 1 else "score" if found else SUCCESS.name
+            found.add(read(folder).measure)
+    one = found.pop() if len(found) == 1 else SUCCESS if not found else None
+    return f"{one.name}, {one.way}" if one else "score"
 
 
 def _run(folder: Path) -> list[str]:
@@ -93,7 +94,7 @@ def _evaluation(folder: Path) -> list[str]:
 
 
 def _scores(evaluation: Scores, measure: Measure) -> str:
-    parts = {level: part for level, part in evaluation.get("greedy", {}).items() if measure.name in part}
+    parts = {level: part for level, part in evaluation.get(measure.way, {}).items() if measure.name in part}
     shares = {level: measure.of_oracle(measure.score(part), part.get("oracle")) for level, part in parts.items()}
     lines = [
         f"{escape(level)} {measure.text(measure.score(part))}" + (f", {shares[level]}" if shares[level] else "")

@@ -20,9 +20,10 @@ HEAD = """# Results
 Made by `{command}` from run folders and from nothing else. No number of ours is typed by hand, and what was
 not run says so. The paper's numbers stand in `hcam/recipes/`, which says where it has them.
 
-* Ours is success in % of evaluation episodes, or the mean return of an episode where a task is scored by that, played
-  greedily after the last step of training. In round brackets: the 95 % interval of one run. Where an experiment has
-  several seeds: the mean over seeds, in square brackets the lowest and the highest seed, and each seed below.
+* Ours is success in % of evaluation episodes, played greedily after the last step of training; or, where a task is
+  scored by that, the mean return of episodes in which actions are sampled. In round brackets: the 95 % interval of one
+  run. Where an experiment has several seeds: the mean over seeds, in square brackets the lowest and the highest seed,
+  and each seed below.
 * A single seed says little about how certain a result is; it is called so. Minutes and steps/s are those of the run,
   which may have shared its card with another one.
 """
@@ -48,7 +49,7 @@ The same as plain commands:
 
 SHOWN = (
     "{title} of training episodes over agent steps, a panel per level. Bold: mean over seeds; thin: each seed. "
-    "On grey: circles are greedy evaluations after training with their 95 % "
+    "On grey: circles are {way} evaluations after training with their 95 % "
     "intervals, diamonds the paper's numbers."
 )
 
@@ -217,7 +218,7 @@ def _picture(outcomes: Sequence[Outcome], env: Environment, section: Section, na
     chance = _yardstick(runs, env, "chance", level) if level else ""
     text = f" Evaluated with {env.title(level)}: {ended}." if level else ""
     text += f" Chance is {chance}{measure.unit}." if chance else ""
-    return f"![learning curves]({name})\n\n{SHOWN.format(title=measure.title)}{text}\n"
+    return f"![learning curves]({name})\n\n{SHOWN.format(title=measure.title, way=measure.way)}{text}\n"
 
 
 def runs_table(title: str, root: Path, outcomes: Sequence[Outcome]) -> str:

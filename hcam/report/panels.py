@@ -11,7 +11,7 @@ from hcam.report.results import Outcome, score
 from hcam.report.runs import Run, measure_of, merged, scores, short, window
 
 STYLES = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)))  # besides colours, for those who do not see them
-MARKS = ("greedy evaluation", "the paper's number", "chance", "oracle")
+MARKS = ("evaluation", "the paper's number", "chance", "oracle")
 
 
 def draw(outcomes: Sequence[Outcome], env: Environment, section: Section, out: Path) -> None:
@@ -37,7 +37,9 @@ def draw(outcomes: Sequence[Outcome], env: Environment, section: Section, out: P
     handles, labels = grid.flat[0].get_legend_handles_labels()
     look: Any = {"loc": "outside upper left", "ncols": 3, "frameon": False, "fontsize": 9}
     marks = MARKS if any(run.oracle(level) for o in drawn for run in o.runs for level in levels) else MARKS[:3]
-    figure.legend([*handles, *_marks(plt)[: len(marks)]], [*labels, *marks], **look)
+    way = measure_of([run for outcome in drawn for run in outcome.runs]).way
+    shown = [*labels, f"{way} {marks[0]}", *marks[1:]]
+    figure.legend([*handles, *_marks(plt)[: len(marks)]], shown, **look)
     figure.supxlabel("agent steps", fontsize=10)
     figure.savefig(out, dpi=150)
     plt.close(figure)

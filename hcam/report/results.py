@@ -94,7 +94,7 @@ def trouble(recipe: Recipe, experiment: Experiment, run: Run) -> str:
     steps = finite(leaves(run.config).get("run.steps")) or 0
     if run.steps < steps:
         return f"it is at {short(run.steps)} of {short(steps)} steps"
-    return "" if run.evaluation.get("greedy") else "it was not evaluated"
+    return "" if run.evaluation.get(run.measure.way) else "it was not evaluated"
 
 
 def unlike(recipe: Recipe, experiment: Experiment, config: Mapping[str, Any]) -> str:
@@ -122,8 +122,8 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def score(run: Run, level: str) -> Row | None:
-    """The greedy evaluation on a level."""
-    part = run.evaluation.get("greedy", {}).get(level, {})
+    """The evaluation on a level that counts: greedy for a task that is scored by success, else sampled."""
+    part = run.evaluation.get(run.measure.way, {}).get(level, {})
     return part if run.measure.score(part) is not None else None
 
 

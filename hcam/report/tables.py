@@ -38,17 +38,18 @@ def final_table(folder: Path) -> Group:
 def compare_tables(folders: Sequence[Path]) -> list[Group]:
     """Returns two tables with a row per run, as one would be wider than a terminal: how good it is, and what it took.
 
-    All runs are measured alike: by greedy evaluation if every run has one, else by the end of training.
+    All runs are measured alike: by evaluation (greedy, or sampled for returns) if every run has one, else by the end of
+    training.
     """
     runs = [read(folder) for folder in folders]
     measure = measure_of(runs)
-    judged = all("greedy" in run.evaluation for run in runs)
-    names = list(dict.fromkeys(name for run in runs for name in (run.evaluation["greedy"] if judged else run.levels)))
-    how = "greedy evaluation, below it the 95 % interval" if judged else "at the end of training"
+    judged = all(measure.way in run.evaluation for run in runs)
+    names = list(dict.fromkeys(n for run in runs for n in (run.evaluation[measure.way] if judged else run.levels)))
+    how = f"{measure.way} evaluation, below it the 95 % interval" if judged else "at the end of training"
     good, cost = _table("run", *names), _table("run", "memory", *COSTS)
     for run in runs:
-        greedy = run.evaluation.get("greedy", {})
-        _add_row(good, run.name, *(_lines(run, n, greedy.get(n, {})) if judged else _end(run, n) for n in names))
+        chosen = run.evaluation.get(measure.way, {})
+        _add_row(good, run.name, *(_lines(run, n, chosen.get(n, {})) if judged else _end(run, n) for n in names))
         minutes = "-" if run.seconds is None else f"{run.seconds / 60:,.1f}"
         rate = "-" if run.rate is None else f"{run.rate:,.0f}"
         _add_row(cost, run.name, printable(run.memory), str(run.seeds), short(run.steps), minutes, rate)

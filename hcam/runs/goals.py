@@ -99,7 +99,7 @@ def write(folder: Path, content: Mapping[str, Any]) -> Path:
     """Writes goals.json; returns its path."""
     with explained(f"{folder / FILE} cannot be written"):
         folder.mkdir(parents=True, exist_ok=True)
-        write_file(folder / FILE, as_json(content))
+        write_file(folder / FILE, as_json(dict(content)))
     return folder / FILE
 
 

@@ -22,7 +22,7 @@ class Measure:
     low: str  # the entries of an evaluation that have its 95 % interval
     high: str
     least: float  # below every score, or equal to the lowest: what a level counts that was not played
-    about: str  # the sentence that explains the numbers of a table
+    way: str  # of acting, "greedy" or "sampled", whose evaluation counts in tables and on pages
 
     def bare(self, value: Any) -> str:
         """Returns a score without its unit, or "-" where it is unknown."""
@@ -65,7 +65,7 @@ SUCCESS = Measure(
     low="low",
     high="high",
     least=0.0,
-    about="Success, in % of episodes",
+    way="greedy",
 )
 RETURN = Measure(
     name="return",
@@ -76,7 +76,7 @@ RETURN = Measure(
     low="return_low",
     high="return_high",
     least=-1e30,
-    about="Mean return of an episode",
+    way="sampled",  # an agent that must explore before it knows where to go may walk in circles if it never varies
 )
 MEASURES: dict[str, Measure] = {measure.name: measure for measure in (SUCCESS, RETURN)}
 

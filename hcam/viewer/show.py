@@ -177,7 +177,8 @@ def _step(env: Environment, act: Any, key: jax.Array, state: Any, params: EnvPar
     """What an episode shows next, its last frame and state instead of the next episode's first; and the next state."""
     key_act, key_step = jax.random.split(key)
     action = act(key_act, state, None)
-    draws, key_advance = type(env).picture is not Environment.picture, jax.random.split(jax.random.clone(key_step))[0]
+    clone: Any = jax.random.clone  # the same key as in `env.step`, on purpose
+    draws, key_advance = type(env).picture is not Environment.picture, jax.random.split(clone(key_step))[0]
     last = env.advance(key_advance, state, action, level_of(params, state))[0] if draws else state
     _, state, reward, terminated, truncated, info = env.step(key_step, state, action, params)
     ending = jnp.where(terminated, 2, truncated.astype(jnp.int32))
@@ -263,10 +264,9 @@ def write_mp4(film: Film, path: Path, fps: int, scale: int) -> None:
 
 def write_sheet(film: Film, path: Path, fps: int, scale: int) -> None:
     """Frames of the episode in reading order, each with its number, and a caption wherever the instruction changes."""
-    frames = film.frames
+    frames, label, gap = film.frames, 18, 6
     chosen = changes(frames)
     height, width = (side * max(1, scale // 2) for side in frames[0].pixels.shape[:2])
-    label, gap = 18, 6
     rows = -(-len(chosen) // SHEET_COLUMNS)
     size = (SHEET_COLUMNS * (width + gap) + gap, rows * (height + label + gap) + gap + 2 * label)
     sheet = Image.new("RGB", size, BACKGROUND)

@@ -112,7 +112,7 @@ def test_the_score_is_the_mean_over_levels_however_often_each_was_played():
 
 
 def test_the_score_of_a_return_is_its_mean_and_a_level_that_was_not_played_the_least():
-    levels = {"easy": {"success": 1.0, "return": -4.0}, "hard": {"success": 1.0, "return": -8.0}}
+    levels: dict[str, dict[str, float | None]] = {"easy": {"return": -4.0}, "hard": {"return": -8.0}}
     assert metrics.score({"levels": levels}, "return", -100.0) == pytest.approx(-6)
-    levels["unplayed"] = {"success": None, "return": None}
+    levels["unplayed"] = {"return": None}
     assert metrics.score({"levels": levels}, "return", -100.0) == pytest.approx(-112 / 3)

@@ -1,5 +1,7 @@
 """The Episodic Planning Network against a slow one in NumPy, and what makes it one."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from hcam.memory import EPN, epn
 from tests.memory.cases import CONFIGS, WIDTH, changed_by, inputs, params_of, programs, run_steps, starts
 
 CONFIG = CONFIGS["epn"]
+ATTEND: Any = epn.attend  # takes NumPy arrays as well
+PLAN: Any = epn.plan
 
 
 def normal(params, x):
@@ -89,14 +93,14 @@ def test_an_old_transition_attends_to_a_newer_one():
     params, draw = params_of(CONFIG), np.random.default_rng(0)
     item = draw.standard_normal((6, WIDTH)).astype(np.float32)
     there = np.ones(6, bool)
-    after = np.asarray(epn.attend(CONFIG, params["round"], item, there))
+    after = np.asarray(ATTEND(CONFIG, params["round"], item, there))
     item[5] += draw.standard_normal(WIDTH).astype(np.float32)
-    again = np.asarray(epn.attend(CONFIG, params["round"], item, there))
+    again = np.asarray(ATTEND(CONFIG, params["round"], item, there))
     assert (np.abs(after - again).max(-1) > 1e-4).all()
     there[5] = False
     np.testing.assert_array_equal(
-        np.asarray(epn.attend(CONFIG, params["round"], item, there))[:5],
-        np.asarray(epn.attend(CONFIG, params["round"], item + 9 * np.eye(6, dtype=np.float32)[5][:, None], there))[:5],
+        np.asarray(ATTEND(CONFIG, params["round"], item, there))[:5],
+        np.asarray(ATTEND(CONFIG, params["round"], item + 9 * np.eye(6, dtype=np.float32)[5][:, None], there))[:5],
     )
 
 
@@ -105,8 +109,8 @@ def test_the_order_of_transitions_does_not_matter():
     item, x = draw.standard_normal((6, WIDTH)).astype(np.float32), inputs(3)[0]
     there = np.array([True, True, False, True, True, True])
     mixed = draw.permutation(6)
-    found = [epn.plan(CONFIG, params, item[order], there[order], x) for order in (np.arange(6), mixed)]
-    np.testing.assert_allclose(*found, atol=1e-5)
+    found, again = (PLAN(CONFIG, params, item[order], there[order], x) for order in (np.arange(6), mixed))
+    np.testing.assert_allclose(found, again, atol=1e-5)
 
 
 def test_all_rounds_have_the_same_weights():

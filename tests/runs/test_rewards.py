@@ -7,6 +7,7 @@ import pytest
 
 from hcam import envs
 from hcam.envs.environment import Environment
+from hcam.envs.probes import Echo
 from hcam.envs.spaces import Box, Discrete
 from hcam.runs import rewards
 
@@ -31,7 +32,7 @@ def test_lengths_may_differ_and_nothing_counts_after_the_end():
 
 
 def test_an_expert_earns_what_the_best_policy_does():
-    echo = envs.make("echo", symbols=5)
+    echo = Echo(symbols=5)
     assert rewards.expert_return(echo, echo.params()) == echo.best() == 1
     assert rewards.random_return(echo, echo.params()) == pytest.approx(echo.guess(), abs=0.06)
 

@@ -91,7 +91,7 @@ def _checked_symbols(rows: Any, side: int, symbols: int) -> list[int]:
         raise ValueError(
             f"symbols must be {side} rows of {side} different numbers from 0 to {symbols - 1}, but are {rows!r}."
         )
-    return [int(symbol) for symbol in shown]
+    return [int(symbol) for symbol in shown if symbol is not None]
 
 
 def _cell(value: Any, name: str, side: int) -> int:

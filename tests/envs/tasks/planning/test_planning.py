@@ -94,7 +94,7 @@ def test_the_expert_takes_shortest_ways(side):
     pairs = np.array([(a, b) for a in range(side**2) for b in range(side**2) if a != b], np.int32)
     state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(pairs), *leaf.shape)), base)
     state = state._replace(place=jnp.asarray(pairs[:, 0]), goal=jnp.asarray(pairs[:, 1]))
-    step = jax.jit(jax.vmap(lambda s: env.advance(jax.random.key(0), s, env.expert(s), None)[:2]))
+    step = jax.jit(jax.vmap(lambda s: env.advance(jax.random.key(0), s, env.expert(s), s.episode.rules)[:2]))
     away = [np.abs(part[:, 0] - part[:, 1]) for part in (pairs // side, pairs % side)]
     distance = sum(np.minimum(one, side - one) for one in away)
     taken = np.zeros(len(pairs), int)
@@ -138,7 +138,7 @@ def test_facts():
     assert ENV.smaller(["torus4", "torus3"]) == []
     assert ENV.title("torus4") == "4 x 4 torus"
     assert ENV.max_steps_in_episode("torus4_steps7") == 7
-    assert ENV.level(Level(side=3)).side == 3
+    assert Planning().level(Level(side=3)).side == 3
 
 
 def test_a_state_of_another_environment_is_refused():

@@ -2,7 +2,7 @@
 
 Ritter et al. (2020), "Rapid task-solving in novel environments". An item is one transition: the input before, and the
 input of now, which must hold the action in between (the agent's `last_action`). At every step, the items of the episode
-so far are joined with the present input and then go through several rounds of self-attention with the same weights. The
+so far are compared with the present input and then go through rounds of self-attention with the same weights. The
 maximum over all items, feature by feature, is what the step gets. A round can join two transitions that share a state
 into a longer way, so R rounds reach ways of up to 2^R transitions.
 
@@ -70,14 +70,14 @@ class EPNState(NamedTuple):
 
 def init_params(config: EPN, key: Array) -> Params:
     width = config.width
-    keys = jax.random.split(key, 8)
+    keys = jax.random.split(key, 9)
     quiet = RESIDUAL_INIT_SCALE**2  # of a variance
     hidden = init_mlp(keys[5], width, config.mlp * width)
     hidden["out"]["w"] = RESIDUAL_INIT_SCALE * hidden["out"]["w"]
     return {
-        "before": init_linear(keys[0], width, width, bias=False),
-        "now": init_linear(keys[1], width, width),
-        "present": init_linear(keys[2], width, width, bias=False),
+        "before": init_linear(keys[0], width, 2 * width, bias=False),  # item | match
+        "now": init_linear(keys[1], width, 2 * width),  # item | match
+        "present": init_linear(keys[2], width, 2 * width),  # item | match
         "round": {
             "norm": init_norm(width),
             "attend": init_linear(keys[3], width, 3 * width, bias=False),  # query | key | value
@@ -104,9 +104,9 @@ def step(config: EPN, params: Params, state: EPNState, x_d: Array, first: Array)
     """One step: the item that it adds is part of what it plans with."""
     time = jnp.where(first, 0, state.clock)
     row_rd = ring.put(state.input_rd, time, x_d)
-    item_nd = embed(params, ring.tail(row_rd, time + 1, config.items + 1))
+    item_n2d = embed(params, ring.tail(row_rd, time + 1, config.items + 1))
     there_n = time - config.items + 1 + ring.count(config.items) > 0
-    return EPNState(time + 1, row_rd), plan(config, params, item_nd, there_n, x_d)
+    return EPNState(time + 1, row_rd), plan(config, params, item_n2d, there_n, x_d)
 
 
 def unroll(config: EPN, params: Params, state: EPNState, x_td: Array, first_t: Array) -> tuple[EPNState, Array]:
@@ -114,22 +114,34 @@ def unroll(config: EPN, params: Params, state: EPNState, x_td: Array, first_t: A
     steps, items = x_td.shape[0], config.items
     start_t = ring.episode_starts(first_t, state.clock)
     row_jd = jnp.concatenate([ring.tail(state.input_rd, state.clock, items), x_td])
-    item_jd = embed(params, row_jd)  # item j ends at index j - N + 1
+    item_j2d = embed(params, row_jd)  # item j ends at index j - N + 1
     index_tn = ring.count(steps)[:, None] + ring.count(items)[None, :]
     there_tn = index_tn - items + 1 > start_t[:, None]
-    y_td = jax.vmap(partial(plan, config, params))(item_jd[index_tn], there_tn, x_td)
+    y_td = jax.vmap(partial(plan, config, params))(item_j2d[index_tn], there_tn, x_td)
     clock = steps - start_t[-1]
     return EPNState(clock, ring.write(state.input_rd, x_td, clock)), y_td
 
 
 def embed(params: Params, row_jd: Array) -> Array:
-    """The items between consecutive inputs: one less than there are inputs."""
+    """The items between consecutive inputs, and what they are matched by: [J - 1, 2 D] of J inputs."""
     return linear(params["before"], row_jd[:-1]) + linear(params["now"], row_jd[1:])
 
 
-def plan(config: EPN, params: Params, item_nd: Array, there_n: Array, x_d: Array) -> Array:
+def condition(params: Params, item_n2d: Array, x_d: Array) -> Array:
+    """Items as they look from the present input: it is added to each, and so are products of the features of both.
+
+    A product is large where an item and the present agree in something, such as the cell: sums alone would leave it to
+    the MLPs to learn every pair of equal cells by heart.
+    """
+    (item_nd, match_nd), (x_item_d, x_match_d) = (
+        jnp.split(both, 2, axis=-1) for both in (item_n2d, linear(params["present"], x_d))
+    )
+    return item_nd + broadcast_like(x_item_d, item_nd) + match_nd * broadcast_like(x_match_d, match_nd)
+
+
+def plan(config: EPN, params: Params, item_n2d: Array, there_n: Array, x_d: Array) -> Array:
     """What one step makes of the items that are there: the input plus what it read. Without items, the input alone."""
-    item_nd = item_nd + broadcast_like(linear(params["present"], x_d), item_nd)
+    item_nd = condition(params, item_n2d, x_d)
     for _ in range(config.iterations):
         item_nd = attend(config, params["round"], item_nd, there_n)
     read_nd = jax.nn.relu(linear(params["read"], layer_norm(params["norm"], item_nd)))

@@ -31,7 +31,7 @@ def fast(memory: str) -> Config:
     own = {
         "hcam": {"chunk": CHUNK, "overlap": OVERLAP, "slots": SLOTS, "top_k": 16},
         "trxl": {"window": STEPS},
-        "epn": {"items": STEPS, "iterations": 3, "mlp": 2},
+        "epn": {"items": STEPS, "iterations": 3},
         "none": {"window": CHUNK},
     }
     return Config(
@@ -84,8 +84,8 @@ EXPERIMENTS = (
 SECTIONS = (
     Section(
         "The published torus",
-        "100 steps on 4 x 4 cells whose symbols are new in every episode. An agent that knows the torus earns 32, and one "
-        "that walks in circles through all cells, which needs no memory, 11.",
+        "100 steps on 4 x 4 cells whose symbols are new in every episode. An agent that knows the torus earns 32, and "
+        "one that walks in circles through all cells, which needs no memory, 11.",
         ("hcam", "trxl", "epn", "none"),
         PAPER_LEVELS,
         figure="memories",
@@ -95,8 +95,8 @@ SECTIONS = (
 )
 
 READING = """\
-* The task is of Ritter et al. (2020), "Rapid task-solving in novel environments", and is not in HCAM's paper: there is no
-  number to compare with but the oracle's, the task's own expert, which knows the torus and takes shortest ways.
+* The task is of Ritter et al. (2020), "Rapid task-solving in novel environments", and is not in HCAM's paper: there is
+  no number to compare with but the oracle's, the task's own expert, which knows the torus and takes shortest ways.
 * The settings are those of `--preset fast` (`hcam/recipes/planning.py`).
 """
 

@@ -40,8 +40,9 @@ class Slow:
         return x + self.read(x) if self.items else x
 
     def read(self, x):
-        params, present = self.params, dense(self.params["present"], x)
-        rows = [dense(params["before"], one) + dense(params["now"], two) + present for one, two in self.items]
+        params, (x_item, x_match) = self.params, np.split(dense(self.params["present"], x), 2)
+        pairs = [np.split(dense(params["before"], one) + dense(params["now"], two), 2) for one, two in self.items]
+        rows = [item + x_item + match * x_match for item, match in pairs]
         for _ in range(self.config.iterations):
             rows = self.round(rows)
         found = [np.maximum(dense(params["read"], normal(params["norm"], row)), 0) for row in rows]
@@ -106,7 +107,7 @@ def test_an_old_transition_attends_to_a_newer_one():
 
 def test_the_order_of_transitions_does_not_matter():
     params, draw = params_of(CONFIG), np.random.default_rng(1)
-    item, x = draw.standard_normal((6, WIDTH)).astype(np.float32), inputs(3)[0]
+    item, x = draw.standard_normal((6, 2 * WIDTH)).astype(np.float32), inputs(3)[0]
     there = np.array([True, True, False, True, True, True])
     mixed = draw.permutation(6)
     found, again = (PLAN(CONFIG, params, item[order], there[order], x) for order in (np.arange(6), mixed))

@@ -35,9 +35,7 @@ def test_nothing_of_an_episode_is_forgotten(preset):
 
 def test_every_memory_has_an_experiment():
     assert [one.memory for one in RECIPE.experiments] == list(MEMORIES)
-    assert [name for section in RECIPE.sections for name in section.experiments] == [
-        one.name for one in RECIPE.experiments
-    ]
+    assert [name for section in RECIPE.sections for name in section.experiments] == list(MEMORIES)
     assert not any(one.paper for one in RECIPE.experiments)
 
 

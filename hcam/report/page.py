@@ -6,10 +6,12 @@ from pathlib import Path
 from hcam.config import TaskConfig
 from hcam.envs.environment import Environment
 from hcam.recipes import Recipe, Section, flags
-from hcam.report import panels
+from hcam.report import goals, panels
 from hcam.report.markdown import block, code, escape, row
 from hcam.report.results import Attempt, Outcome, collect, mean, score, shares, strangers
 from hcam.report.runs import Run, measure_of, short
+from hcam.runs.files import exists
+from hcam.runs.goals import FILE, Goals, read
 from hcam.runs.measure import find
 from hcam.runs.text import finite
 
@@ -54,6 +56,12 @@ SHOWN = (
 )
 
 
+GOALS = (
+    "Steps spent on the n-th goal of an episode, for each time that it was reached; a single run of each experiment, by "
+    "sampling. Drawn as far as at least half of the episodes get; bands are 95 % intervals."
+)
+
+
 def write(recipes: Sequence[Recipe], roots: Mapping[str, Path], out: Path) -> list[Path]:
     """Writes the page and its pictures; returns their paths."""
     (out / "images").mkdir(parents=True, exist_ok=True)
@@ -89,10 +97,24 @@ def chapter(recipe: Recipe, root: Path, out: Path) -> tuple[str, list[Path]]:
         parts += [f"### {section.title}\n", f"{section.text}\n" if section.text else ""]
         parts += [table(outcomes, env, section), quotes([outcomes[name] for name in section.experiments])]
         parts += [_picture(shown, env, section, name)] if drawn else []
+        if counted := goals_of(shown):
+            name = f"images/{recipe.task}-{section.figure}-goals.png"
+            goals.draw(counted, out / name, {level: env.title(level) for level in section.levels})
+            pictures.append(out / name)
+            parts += [f"![steps per goal]({name})\n\n{GOALS}\n"]
     typed = block(commands(recipe, root, every))
     parts += [runs_table(title, root, every)]
     parts += [REPRODUCE.format(title=title, task=recipe.task, name=recipe.experiments[-1].name, commands=typed)]
     return "\n".join(part for part in parts if part), pictures
+
+
+def goals_of(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Goals]]:
+    """The goals.json of each experiment's first run that has one, by the experiment's title."""
+    found: dict[str, dict[str, Goals]] = {}
+    for outcome in outcomes:
+        folders = [one.folder for one in outcome.attempts if one.run and exists(one.folder / FILE)]
+        found |= {outcome.experiment.title: read(folder) for folder in folders[:1]}
+    return found
 
 
 def _shown(path: Path) -> str:

@@ -9,7 +9,7 @@ import tyro
 
 from hcam.runs.files import as_json, explained, write_file
 from hcam.runs.measure import SUCCESS, Measure
-from hcam.runs.text import percent, printable
+from hcam.runs.text import printable
 
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
 
@@ -116,7 +116,7 @@ def table_of(results: dict[str, dict[str, dict[str, float]]], title: str, measur
         ways = [results[way][level] for way in results]
         cells = [f"{measure.bare(measure.score(one))}{measure.unit.strip()} ({measure.around(one)})" for one in ways]
         full = greedy.get("oracle")
-        shares = [percent(measure.score(one) / full) if full else "-" for one in ways]  # type: ignore[operator]
-        cells += [measure.text(full), " ".join(shares)] if by_return else [f"{greedy['return']:.3f}"]
+        shares = "/".join(f"{100 * one[measure.name] / full:.0f}" if full else "-" for one in ways)
+        cells += [measure.text(full), f"{shares} %"] if by_return else [f"{greedy['return']:.3f}"]
         table.add_row(Text(printable(level)), *cells, f"{greedy['length']:.1f}")
     return table

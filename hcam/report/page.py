@@ -57,8 +57,8 @@ SHOWN = (
 
 
 GOALS = (
-    "Steps spent on the n-th goal of an episode, for each time that it was reached; a single run of each experiment, by "
-    "sampling. Drawn as far as at least half of the episodes get; bands are 95 % intervals."
+    "Steps spent on the n-th goal of an episode, for each time that it was reached; a single run of each experiment, "
+    "by sampling. Drawn as far as at least half of the episodes get; bands are 95 % intervals."
 )
 
 
@@ -113,7 +113,8 @@ def goals_of(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Goals]]:
     found: dict[str, dict[str, Goals]] = {}
     for outcome in outcomes:
         folders = [one.folder for one in outcome.attempts if one.run and exists(one.folder / FILE)]
-        found |= {outcome.experiment.title: read(folder) for folder in folders[:1]}
+        if folders:
+            found[outcome.experiment.title] = read(folders[0])
     return found
 
 

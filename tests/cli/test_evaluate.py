@@ -43,6 +43,7 @@ def test_returns_go_with_the_part_of_the_oracles_that_they_are():
     part = {"episodes": 500, "success": 1.0, "low": 0.9, "high": 1.0, "length": 100.0, "oracle": 32.0}
     part |= {"return": 16.0, "return_low": 15.5, "return_high": 16.5}
     console = Console(record=True, width=80)
-    console.print(table_of({"greedy": {"torus4": part}, "sampled": {"torus4": part | {"return": 8.0}}}, "run", RETURN))
+    other = part | {"return": 8.0, "return_low": 7.5, "return_high": 8.5}
+    console.print(table_of({"greedy": {"torus4": part}, "sampled": {"torus4": other}}, "run", RETURN))
     text = console.export_text()
-    assert re.search(r"torus4 +16.00 \(15.50 to 16.50\) +8.00 \(.*\) +32.00 +50/25 % +100.0", text)
+    assert re.search(r"torus4 +16.00 \(15.50 to 16.50\) +8.00 \(7.50 to 8.50\) +32.00 +50/25 % +100.0", text)

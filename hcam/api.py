@@ -10,7 +10,7 @@ from hcam.adapters import raising_host_errors
 from hcam.config import Config, TaskConfig, differences, read, to_json
 from hcam.envs import registry
 from hcam.envs.environment import Environment
-from hcam.runs import evaluate, loggers, pretrained, progress
+from hcam.runs import evaluate, loggers, measure, pretrained, progress, rewards
 from hcam.runs.folder import RunFolder, fresh_name, write_eval
 from hcam.runs.pretrained import Trained
 from hcam.training import make_learner
@@ -57,7 +57,9 @@ def train(
         folder = RunFolder.create(path, to_json(config) | facts(config.task, env))
     steps, title = config.updates * config.steps_per_update, f"{folder.path}"
     chosen: list[loggers.Logger] = []
-    with folder, progress.Display(steps, title) as display, raising_host_errors(env):
+    scored_by, oracle = measure.find(env.scored_by), folder.config.get("oracle")
+    display = progress.Display(steps, title, measure=scored_by, oracle=oracle)
+    with folder, display, raising_host_errors(env):
         try:
             chosen += loggers.loggers(folder.path, tensorboard, wandb, to_json(config))
             for line in summary(config, learner):
@@ -110,9 +112,15 @@ def task_of(env: Environment, task: TaskConfig) -> TaskConfig:
 def facts(task: TaskConfig, env: Environment) -> dict[str, Any]:
     """What figures and tables need to know of the levels, so that a run folder is enough to draw them."""
     levels = task.level_names(env)
-    chance = {level: share for level in levels if (share := env.chance(level)) is not None}
+    chance = {level: score for level in levels if (score := env.chance(level)) is not None}
     titles = {level: title for level in levels if (title := env.title(level)) != level}
-    return {"chance": chance, "titles": titles}
+    known = {"chance": chance, "titles": titles, "scored_by": env.scored_by}
+    if env.scored_by == "success":
+        return known
+    params = {level: task.level_params(env, level) for level in levels}
+    guessed = {level: rewards.random_return(env, params[level]) for level in levels if level not in chance}
+    oracle = {level: full for level in levels if (full := rewards.expert_return(env, params[level])) is not None}
+    return known | {"chance": chance | guessed, "oracle": oracle}
 
 
 def summary(config: Config, learner: Any) -> list[str]:

@@ -159,6 +159,6 @@ def _built(kind: type, values: Mapping[str, Any]) -> Any:
 def read(folder: Path) -> Config:
     """What a run was started with, or an exported agent trained with."""
     saved = dict(read_config(folder))
-    for name in ("chance", "titles"):  # facts for figures, no settings
+    for name in ("chance", "titles", "scored_by", "oracle"):  # facts for figures, no settings
         saved.pop(name, None)
     return from_json(saved)

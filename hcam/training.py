@@ -1,5 +1,6 @@
 """The loop: act and learn, log, save, until the steps are done. Read this first: every import is one stage."""
 
+import math
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from hcam.envs.levels import Mixture
 from hcam.learning import metrics, objectives, optimiser
 from hcam.learning.layout import vmap_seeds
 from hcam.learning.learner import Learner
-from hcam.runs import checkpoint
+from hcam.runs import checkpoint, measure, rewards
 from hcam.runs.folder import RunFolder
 from hcam.runs.loggers import Logger
 from hcam.runs.progress import Display
@@ -38,6 +39,7 @@ def make_learner(config: Config, env: Environment | None = None) -> Learner:
     env_params = config.task.params(env)
     if config.learner.curriculum and not isinstance(env_params, Mixture):
         raise ValueError(f"a curriculum chooses among levels, but {config.task.task} has none: leave it out.")
+    full_return_l = full_returns(config, env) if config.learner.curriculum and env.scored_by == "return" else None
     learner = Learner(
         agent=agent.make(config.agent, env),
         env=env,
@@ -46,9 +48,23 @@ def make_learner(config: Config, env: Environment | None = None) -> Learner:
         optimiser=optimiser.make(config.optimiser, config.updates * config.learner.gradient_steps),
         objective=objectives.make(config.objective),
         config=config.learner,
+        full_return_l=full_return_l,
     )
     refuse_too_large(learner, config.run.seeds)
     return learner
+
+
+def full_returns(config: Config, env: Environment) -> Any:
+    """What a curriculum measures returns by, for each level: the mean return of the task's expert. Float32 [L]."""
+    levels = config.task.level_names(env)
+    found = [rewards.expert_return(env, config.task.level_params(env, level)) for level in levels]
+    if not all(full is not None and full > 0 for full in found):
+        task = config.task.task
+        raise ValueError(
+            f"a curriculum compares the returns of {task} with those of an expert, and {task} has none that earns a "
+            "reward: leave it out."
+        )
+    return jnp.array(found, jnp.float32)
 
 
 def train(
@@ -59,12 +75,12 @@ def train(
     A run folder that has checkpoints continues from its last whole one: parameters, optimiser, environments, memories,
     random keys and counters, so that the run is the same, bit for bit, as if it had never stopped.
     """
-    levels = config.task.level_names(learner.env)
+    levels, scored = config.task.level_names(learner.env), measure.find(learner.env.scored_by)
     seed_s = jnp.arange(config.run.seeds, dtype=jnp.int32) + config.run.seed
     init = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))
     kinds, numbers = jax.eval_shape(init, seed_s), ("steps", "seconds", "best")
     found = checkpoint.restore(folder.checkpoints, kinds, numbers=numbers, on_skip=display.say)
-    state_s, saved = found or (init(seed_s), {"steps": 0, "seconds": 0.0, "best": -1.0})
+    state_s, saved = found or (init(seed_s), {"steps": 0, "seconds": 0.0, "best": -math.inf})
     if found and not learner.env.is_saved:
         display.say("environments on the host cannot be saved: their episodes start anew, everything else continues")
         state_s = state_s._replace(actors_b=init(seed_s).actors_b)
@@ -116,10 +132,10 @@ def train(
             # Save.
             if last or clock.due("save", config.run.save_every):
                 refuse_not_finite(state_s, row["steps"], folder, saved)
-                score = metrics.score(metrics.row(metrics.add(unsaved), levels))
+                score = metrics.score(metrics.row(metrics.add(unsaved), levels), scored.name, scored.least)
                 saved = {"steps": row["steps"], "seconds": row["seconds"], "best": max(saved["best"], score)}
                 if score >= saved["best"]:  # first: wherever this is killed, there is a best one if there is any
-                    checkpoint.save_best(folder.checkpoints, {"params": state_s.params}, saved | {"success": score})
+                    checkpoint.save_best(folder.checkpoints, {"params": state_s.params}, saved | {scored.name: score})
                 checkpoint.save(folder.checkpoints, state_s, done, saved, keep=config.run.keep)
                 folder.saved()
                 clock.lap("save")

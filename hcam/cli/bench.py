@@ -110,7 +110,7 @@ class BenchTrain:
     memories are timed in turn, with the same settings, so that their ratio holds also on a machine that others use.
     """
 
-    memory: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ("hcam",)  # hcam, trxl, lstm, gru, none
+    memory: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ("hcam",)  # hcam, trxl, lstm, ...
     rounds: int = 5  # how often each part is timed; the median counts
     profile: bool = False  # also show which operations the time goes into; without CUDA graphs, which would hide them
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/bench-train")  # where bench.json goes

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from hcam.runs.files import as_json, explained, write_file
+from hcam.runs.measure import SUCCESS, Measure
 from hcam.runs.text import printable
 
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
@@ -20,6 +21,7 @@ def evaluate(
     seed: int = 0,
     best: bool = False,
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    goals: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
 ) -> int:
     """Evaluate a trained agent.
 
@@ -30,12 +32,18 @@ def evaluate(
         seed: Another number, other episodes.
         best: Take the checkpoint that was best in training instead of the last one.
         out: Also write the numbers to this file, as JSON.
+        goals: Also count the steps to each goal of an episode, and write goals.json and goals.png into this folder,
+            which may be the run's own. For tasks that are scored by their return.
     """
     from rich.console import Console
 
     from hcam.adapters import raising_host_errors
     from hcam.api import load
+    from hcam.runs import measure
     from hcam.runs.evaluate import evaluate_all
+    from hcam.runs.goals import FILE as GOALS
+    from hcam.runs.goals import measure as count
+    from hcam.runs.goals import refuse_without_goals
     from hcam.runs.progress import Display
 
     if not 0 <= seed < 2**31 - 1:
@@ -44,19 +52,41 @@ def evaluate(
     if out:
         refuse_unwritable(out)  # before the minutes of playing, not after
     task, env = trained.config.task, trained.env
+    if goals:
+        refuse_without_goals(env)
+        refuse_unwritable(goals / GOALS)
     params = {name: task.level_params(env, name) for name in level or task.level_names(env)}
     title = f"{agent}, {trained.metadata['steps']:,} steps"
     with Display(trained.config.run.steps, title) as display, raising_host_errors(env):
-        results = evaluate_all(
-            trained.agent, env, trained.params_s, params, episodes, seed=seed, on_progress=display.evaluating
-        )
-    Console().print(table_of(results, title))
+        played: Any = (trained.agent, env, trained.params_s, params, episodes)
+        results = evaluate_all(*played, seed=seed, on_progress=display.evaluating)
+        steps_by_goal = count(*played, seed=seed) if goals else {}
+    Console().print(table_of(results, title, measure.find(env.scored_by)))
+    about = {"run": Path(agent).name, "steps": trained.metadata["steps"], "seed": seed}
+    if goals:
+        write_goals(goals, about, steps_by_goal, {level: env.title(level) for level in params})
     if out:
-        content = {"run": Path(agent).name, "steps": trained.metadata["steps"], "seed": seed, **results}
+        content = about | results
         with explained(f"{out} cannot be written"):
             write_file(out, as_json(content))
         print(f"numbers: {printable(out)}", file=sys.stderr)
     return 0
+
+
+def write_goals(folder: Path, about: dict[str, Any], levels: dict[str, Any], titles: dict[str, str]) -> None:
+    """Writes the numbers and the picture, and says what they come to."""
+    from hcam.report import goals as picture
+    from hcam.runs import goals
+
+    path = goals.write(folder, about | {"levels": levels})
+    picture.draw({"agent": levels}, folder / picture.PICTURE, titles)
+    for level, players in levels.items():
+        for name, player in players.items():
+            shown = picture.points(player)
+            ends = [f"{one['steps']:.1f} for goal {one['goal']}" for one in (*shown[:1], *shown[1:][-1:])]
+            steps = ", ".join(ends) or "not known, less than half of the episodes reach a goal"
+            print(printable(f"{level}, {name}: steps {steps}"))
+    print(f"steps per goal: {printable(path)}, {printable(folder / picture.PICTURE)}", file=sys.stderr)
 
 
 def refuse_unwritable(path: Path) -> None:
@@ -69,7 +99,8 @@ def refuse_unwritable(path: Path) -> None:
             pass
 
 
-def table_of(results: dict[str, dict[str, dict[str, float]]], title: str) -> Any:
+def table_of(results: dict[str, dict[str, dict[str, float]]], title: str, measure: Measure = SUCCESS) -> Any:
+    """Returns a row per level; returns go with the part of the oracle's that they are."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -77,10 +108,15 @@ def table_of(results: dict[str, dict[str, dict[str, float]]], title: str) -> Any
     episodes = next(iter(results["greedy"].values()))["episodes"]
     look: Any = {"title_justify": "left", "box": box.SIMPLE, "padding": (0, 1, 0, 0)}  # for a terminal of 80 columns
     table = Table(title=Text(printable(f"{title}, {episodes} episodes a level"), style="italic"), **look)
-    for heading in ("level", *results, "return", "length"):
+    by_return = measure.name == "return"
+    other = ("oracle", "of oracle") if by_return else ("return",)
+    for heading in ("level", *results, *other, "length"):
         table.add_column(heading, justify="left" if heading == "level" else "right", no_wrap=True)
     for level, greedy in results["greedy"].items():
         ways = [results[way][level] for way in results]
-        cells = [f"{one['success']:.1%} ({100 * one['low']:.1f} to {100 * one['high']:.1f})" for one in ways]
-        table.add_row(Text(printable(level)), *cells, f"{greedy['return']:.3f}", f"{greedy['length']:.1f}")
+        cells = [f"{measure.bare(measure.score(one))}{measure.unit.strip()} ({measure.around(one)})" for one in ways]
+        full = greedy.get("oracle")
+        shares = "/".join(f"{100 * one[measure.name] / full:.0f}" if full else "-" for one in ways)
+        cells += [measure.text(full), f"{shares} %"] if by_return else [f"{greedy['return']:.3f}"]
+        table.add_row(Text(printable(level)), *cells, f"{greedy['length']:.1f}")
     return table

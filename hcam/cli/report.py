@@ -70,10 +70,18 @@ def compare(folders: list[Path], out: Path) -> int:
     from rich.console import Console
 
     from hcam.report import compare_tables, curve
+    from hcam.report.goals import PICTURE
+    from hcam.report.goals import draw as draw_goals
+    from hcam.runs.goals import FILE as GOALS
+    from hcam.runs.goals import read as read_goals
 
     for table in compare_tables(folders):
         Console().print(table)
     out.mkdir(parents=True, exist_ok=True)
     curve(folders, out / "curves.png")
     print(f"learning curves: {printable(out / 'curves.png')}")
+    counted = {folder.resolve().name: read_goals(folder) for folder in folders if exists(folder / GOALS)}
+    if counted:
+        draw_goals(counted, out / PICTURE)
+        print(f"steps per goal: {printable(out / PICTURE)}")
     return 0

@@ -8,7 +8,7 @@ levels; an environment without levels takes any pytree of arrays in its place.
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -83,8 +83,13 @@ class Environment:
         """What a level is called in figures and tables."""
         return level
 
+    @property
+    def scored_by(self) -> Literal["success", "return"]:
+        """What an agent is judged by: the share of episodes that it solves, or the mean return of an episode."""
+        return "success"
+
     def chance(self, level: str) -> float | None:
-        """The share of episodes that guessing solves; None: not known."""
+        """The score of guessing: a share of episodes or, where `scored_by` says so, a mean return. None: not known."""
         return None
 
     def max_steps_in_episode(self, level: str) -> int | None:
@@ -111,6 +116,10 @@ class Environment:
     def moments(self, state: State) -> Moments:
         """Which steps of this state's episode matter, and when they are asked for."""
         raise ValueError(f"{type(self).__name__} does not say which moment of an episode matters.")
+
+    def picture(self, states: Sequence[State]) -> Any:
+        """What `hcam show` draws after these states of an episode, uint8 [height, width, 3]; None: what is observed."""
+        return None
 
     def episode(self, description: Mapping[str, Any]) -> State:
         """The first state of exactly this episode, from a description in plain words."""

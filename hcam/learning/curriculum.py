@@ -3,6 +3,9 @@
 Where an agent always succeeds, or never, every episode teaches the same. What can be learned from an outcome is its
 variance, p (1 - p) for a success of probability p. Levels share the steps in proportion to it: easy and short ones at
 first, then those that are half learned, then those that still fail.
+
+Where a task is scored by its return, the return as a part of the expert's mean return takes the place of p. No outcome
+between 0 and 1 has a larger variance than p (1 - p), and a level that is played as well as by the expert has none left.
 """
 
 from typing import NamedTuple
@@ -29,9 +32,14 @@ def init(levels: int) -> Record:
     return Record(*(jnp.zeros(levels, jnp.float32) for _ in Record._fields))
 
 
-def update(record: Record, stats: EpisodeStats) -> Record:
-    """The record with the episodes that ended in an update."""
+def update(record: Record, stats: EpisodeStats, full_return_l: Array | None = None) -> Record:
+    """The record with the episodes that ended in an update; of returns, as parts of `full_return_l`, if that is given.
+
+    The least and the most that the episodes of a level can have earned is nothing and the expert's return.
+    """
     new = Record(stats.episodes_l, stats.success_l, stats.length_l)
+    if full_return_l is not None:
+        new = new._replace(success_l=jnp.clip(stats.return_l / full_return_l, 0.0, stats.episodes_l))
     return Record(*(DECAY * old_l + new_l for old_l, new_l in zip(record, new, strict=True)))
 
 

@@ -50,6 +50,7 @@ class Learner(NamedTuple):
     optimiser: optax.GradientTransformation
     objective: Objective
     config: LearnerConfig
+    full_return_l: Array | None = None  # for the curriculum of a task that is scored by its return
 
     def init(self, key: Array) -> TrainState:
         key_params, key_env, key_run = jax.random.split(key, 3)
@@ -63,7 +64,7 @@ class Learner(NamedTuple):
         actors_b, minibatch_n = self.act(state)
         params, optimiser, means = self.learn(state, minibatch_n)
         episodes = metrics.count(minibatch_n.transitions_tb.end, self.levels)
-        record = curriculum.update(state.curriculum, episodes)
+        record = curriculum.update(state.curriculum, episodes, self.full_return_l)
         state = TrainState(params, optimiser, actors_b, record, state.key, state.updates + 1)
         return state, UpdateMetrics(means, episodes)
 

@@ -73,9 +73,12 @@ def row(metrics_s: UpdateMetrics, levels: tuple[str, ...], **head: Any) -> dict[
     return found
 
 
-def score(row: dict[str, Any]) -> float:
-    """A row as one number: the mean success over levels, however often each was played; 0 for one that was not."""
-    return float(np.mean([level["success"] or 0.0 for level in row["levels"].values()]))
+def score(row: dict[str, Any], by: str = "success", least: float = 0.0) -> float:
+    """A row as one number: the mean success (or return) over levels, however often each was played.
+
+    One that was not played counts `least`, which no level that was played falls below.
+    """
+    return float(np.mean([least if level[by] is None else level[by] for level in row["levels"].values()]))
 
 
 def _summary(episodes: EpisodeStats, which: Any) -> dict[str, Any]:

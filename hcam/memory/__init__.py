@@ -36,6 +36,7 @@ from typing import Any
 
 from . import checks
 from .contract import ContractError, check
+from .epn import EPN
 from .gru import GRU
 from .hcam import HCAM
 from .interface import define, unguarded
@@ -45,9 +46,10 @@ from .recall import Recalled, choose_form, read
 from .trxl import Local, TrXL
 from .types import Memory, MemoryConfig, Recall
 
-MEMORIES: dict[str, type] = {"hcam": HCAM, "trxl": TrXL, "lstm": LSTM, "gru": GRU, "none": Local}
+MEMORIES: dict[str, type] = {"hcam": HCAM, "trxl": TrXL, "lstm": LSTM, "gru": GRU, "epn": EPN, "none": Local}
 
 __all__ = [
+    "EPN",
     "GRU",
     "HCAM",
     "LSTM",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hcam.runs import metrics
-from hcam.runs.progress import finite
+from hcam.runs.text import finite
 
 Numbers = NDArray[np.float64]
 Key = tuple[
@@ -103,6 +103,7 @@ def _numbers(row: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     for name, part in (row.get("levels") or {}).items():
         if part:
             yield ("levels", name, "success"), part.get("success")
+            yield ("levels", name, "return"), part.get("return")
             yield ("levels", name, "episodes"), part.get("episodes", 1)
     for number, seed in enumerate(row.get("seeds") or ()):
         for name, value in (seed or {}).items():

@@ -1,4 +1,4 @@
-"""Learning curves: success over steps, with returns and losses below. Names are drawn as they are, not as formulas."""
+"""Learning curves: the score over steps, returns and losses below. Names are drawn as they are, not as formulas."""
 
 import io
 import warnings
@@ -15,16 +15,18 @@ from hcam.report.runs import (
     first_text,
     kinds,
     loss,
+    measure_of,
     merged,
     overall,
     read,
+    scores,
     seeds_of,
     share,
     short,
-    success,
     window,
 )
 from hcam.runs.files import explained, write_file
+from hcam.runs.measure import Measure
 from hcam.runs.text import printable
 
 MOST_PANELS = 8  # levels that get a panel of their own
@@ -48,22 +50,23 @@ class Look:
     smooth: int  # rows in a running mean
     columns: int
     thin: bool  # whether the rows are also drawn as logged
+    measure: Measure
 
 
 def curve(folders: Sequence[Path], out: Path, *, smooth: int | None = None, title: str | None = None) -> None:
-    """Draws success over agent steps: a line per level, or a panel per level when kinds of run are compared."""
+    """Draws the score over agent steps: a line per level, or a panel per level when kinds of run are compared."""
     runs = [read(folder) for folder in dict.fromkeys(folders)]
     if not runs:
         raise ValueError("a learning curve needs at least one run folder.")
     count, compared = window(runs, smooth), kinds(runs)
     plan = panels(runs, compared)
     columns = min(len(plan), 3 if len(plan) <= 6 else 4)
-    look = Look(count, columns, thin=count > 1 and len(runs) == runs[0].seeds == 1)
+    look = Look(count, columns, thin=count > 1 and len(runs) == runs[0].seeds == 1, measure=measure_of(runs))
     with plain_text() as plt:
         figure = plt.figure(figsize=(10, 6), layout="constrained")
         parts: Any = figure.subfigures(2, 1, height_ratios=(3, 1.1))
         grid = parts[0].subplots(-(-len(plan) // columns), columns, sharey=True, squeeze=False).flat
-        drawn = [_draw_success(axes, *panel, look) for axes, panel in zip(grid, plan.items(), strict=False)]
+        drawn = [_draw_scores(axes, *panel, look) for axes, panel in zip(grid, plan.items(), strict=False)]
         for axes in grid[len(plan) :]:
             axes.set_axis_off()
         _draw_legend(parts[0], *zip(*drawn[0][0], strict=True), one=len(compared) == 1)
@@ -107,48 +110,68 @@ def _called(level: str | None) -> str:
     return "all levels" if level is None else level
 
 
-def _draw_success(axes: Any, title: str, lines: Sequence[Line], look: Look) -> tuple[list[tuple[Any, str]], bool]:
+def _draw_scores(axes: Any, title: str, lines: Sequence[Line], look: Look) -> tuple[list[tuple[Any, str]], bool]:
     """Draws one panel; returns the entries of its legend, and whether it shows an evaluation."""
     end = edge = max(1.0, *(float(run.steps) for line in lines for run in line.runs))
     circles = sum(len(run.evaluation) for line in lines for run in line.runs)
     gap = end * min(0.012 * look.columns, 0.2 / max(1, circles))
-    keys, chances = [], set()
+    keys, measure = [], look.measure
+    known: dict[str, set[float]] = {"chance": set(), "oracle": set()}
     for number, line in enumerate(lines):
         style = {"color": f"C{number % 10}", "linestyle": ("-", "--", "-.", ":")[number // 10 % 4]}
         if look.thin:
-            _draw_line(axes, success(line.runs[0], line.level, 1), 100, **style, linewidth=0.6, alpha=0.35)
-        curves = [points for run in line.runs for points in success(run, line.level, look.smooth)]
-        keys.append((_draw_line(axes, curves, 100, **style, linewidth=2), _cut(line.label)))
+            _draw_line(axes, scores(line.runs[0], line.level, 1), measure.scale, **style, linewidth=0.6, alpha=0.35)
+        curves = [points for run in line.runs for points in scores(run, line.level, look.smooth)]
+        keys.append((_draw_line(axes, curves, measure.scale, **style, linewidth=2), _cut(line.label)))
         for kind, part in [item for run in line.runs for item in run.evaluation.items()]:
             score = part.get(line.level, {}) if line.level is not None else {}
-            if (y := share(score, "success")) is not None:
+            if share(score, measure.name) is not None:
                 edge += gap
-                _draw_circle(axes, edge, y, score, style["color"], kind == "greedy")
-        chances |= {chance for run in line.runs if (chance := _chance(run, line.level))}
-    dashes = [axes.axhline(100 * chance, color=FAINT, linestyle="--", linewidth=1, zorder=1) for chance in chances]
+                _draw_circle(axes, edge, score, measure, style["color"], kind == "greedy")
+        known["chance"] |= {chance for run in line.runs if (chance := run.fact("chance", line.level))}
+        known["oracle"] |= {full for run in line.runs if (full := run.oracle(line.level))}
+    keys += draw_yardsticks(axes, known, measure)
     if edge > end:  # beside the axis of steps, not on it: the evaluation came after the last one
         axes.axvspan(end + gap / 2, edge + gap, color="0.94", zorder=0, linewidth=0)
-    axes.set(ylim=(-2, 102), xlim=(0, edge + gap))
+    axes.set(xlim=(0, edge + gap))
+    set_scale(axes, measure)
     axes.set_title(_cut(title), fontsize=10)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f} %")
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
     axes.locator_params(axis="x", nbins=8 if look.columns == 1 else 4)
     axes.set_xticks([tick for tick in axes.xaxis.get_major_locator().tick_values(0, end) if tick <= end])
-    return keys + [(dash, "chance") for dash in dashes[:1]], edge > end
+    return keys, edge > end
 
 
-def _draw_circle(axes: Any, x: float, y: float, part: Any, color: str, full: bool) -> None:
+def set_scale(axes: Any, measure: Measure) -> None:
+    """Gives success a scale of its own, 0 to 100 %; returns one that begins at 0 unless some are negative."""
+    if measure.name == "success":
+        axes.set(ylim=(-2, 102))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f} %")
+    elif axes.get_ylim()[0] < 0 <= min((value for line in axes.lines for value in line.get_ydata()), default=0):
+        axes.set(ylim=(0, axes.get_ylim()[1]))
+
+
+def draw_yardsticks(axes: Any, known: dict[str, set[float]], measure: Measure) -> list[tuple[Any, str]]:
+    """Draws what guessing scores, and what the expert; returns the entries of a legend."""
+    styles, found = {"chance": ":", "oracle": "-."}, []
+    for name, values in known.items():
+        look: Any = {"color": FAINT, "linestyle": styles[name], "linewidth": 1.2, "zorder": 1}
+        lines = [axes.axhline(measure.scale * value, **look) for value in sorted(values)]
+        found += [(line, name) for line in lines[:1]]
+    return found
+
+
+def _draw_circle(axes: Any, x: float, part: Any, measure: Measure, color: str, full: bool) -> None:
     """Draws an evaluation with its interval."""
-    ends = [share(part, name) for name in ("low", "high")]
-    bars = [[0.0 if e is None else max(0.0, sign * (y - e))] for e, sign in zip(ends, (100, -100), strict=True)]
+    y, ends, scale = (
+        share(part, measure.name),
+        [share(part, name) for name in (measure.low, measure.high)],
+        measure.scale,
+    )
+    assert y is not None
+    bars = [[0.0 if e is None else max(0.0, sign * (y - e))] for e, sign in zip(ends, (scale, -scale), strict=True)]
     fill = color if full else "white"
-    axes.errorbar(x, 100 * y, bars, fmt="o", color=color, mfc=fill, ms=4.5, elinewidth=1.2)
-
-
-def _chance(run: Run, level: str | None) -> float | None:
-    """Returns what guessing scores on a level, where config.json says so."""
-    known = run.config.get("chance")
-    return share(known, level) if isinstance(known, dict) and level is not None else None
+    axes.errorbar(x, scale * y, bars, fmt="o", color=color, mfc=fill, ms=4.5, elinewidth=1.2)
 
 
 def _draw_line(axes: Any, curves: Sequence[Points], scale: float, **style: Any) -> Any:
@@ -187,8 +210,10 @@ def _title(runs: Sequence[Run], one: bool) -> str:
 def _caption(runs: Sequence[Run], look: Look, judged: bool) -> str:
     steps = short(float(f"{look.smooth * runs[0].steps / len(runs[0].log.steps):.1g}"))
     mean = f"running mean over {look.smooth} rows of the log, about {steps} steps" if look.smooth > 1 else "as logged"
-    text = f"Success of training episodes, {mean}." + " Thin: as logged." * look.thin
+    text = f"{look.measure.title} of training episodes, {mean}." + " Thin: as logged." * look.thin
     text += " Lines: mean over seeds; bands: lowest to highest." * (len(kinds(runs)) < sum(run.seeds for run in runs))
+    oracle = any(run.oracle(level) for run in runs for level in run.names)
+    text += " Oracle: the task's own expert, which knows the answer." * oracle
     circles = "\nCircles: evaluation after training, with 95 % interval; full: greedy, open: sampled."
     return text + circles * judged
 

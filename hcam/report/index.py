@@ -1,18 +1,20 @@
 """The index of a folder of results: every run and every benchmark below it, group by group."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hcam.report.markdown import code, escape, row
 from hcam.report.runs import Scores, read, read_evaluation, short
 from hcam.runs.folder import EVAL, METRICS
+from hcam.runs.measure import SUCCESS, Measure
 
 INDEX = "README.md"
 QUESTION = "question.txt"  # in a group's folder: what its runs are to answer, in a sentence
 BENCH = "bench.json"
 
-RUN_HEAD = ("run", "memory", "steps", "minutes", "success, greedy", "seeds", "commit")
+RUN_HEAD = ("run", "memory", "steps", "minutes", "{score}", "seeds", "commit")
 EVAL_HEAD = ("evaluation", "success, greedy")
 BENCH_HEAD = ("benchmark", "device", "jax", "commit")
 
@@ -46,7 +48,7 @@ def _group(folder: Path, members: list[Path]) -> str:
     benches = [path for path in members if (path / BENCH).exists()]
     others = [path for path in members if path not in runs and path not in benches]
     tables = [
-        _table(RUN_HEAD, [_run(path) for path in runs]),
+        _table(tuple(word.format(score=_scored_by(runs)) for word in RUN_HEAD), [_run(path) for path in runs]),
         _table(EVAL_HEAD, [_evaluation(path) for path in others]),
         _table(BENCH_HEAD, [_bench(path) for path in benches]),
     ]
@@ -55,6 +57,16 @@ def _group(folder: Path, members: list[Path]) -> str:
 
 def _table(head: tuple[str, ...], rows: list[list[str]]) -> str:
     return "\n".join([row(*head), row(*["---"] * len(head)), *(row(*cells) for cells in rows)]) + "\n" if rows else ""
+
+
+def _scored_by(folders: list[Path]) -> str:
+    """Returns what the runs of a table are scored by, and how they acted; `score` where that differs."""
+    found = set()
+    for folder in folders:
+        with suppress(ValueError, OSError):
+            found.add(read(folder).measure)
+    one = found.pop() if len(found) == 1 else SUCCESS if not found else None
+    return f"{one.name}, {one.way}" if one else "score"
 
 
 def _run(folder: Path) -> list[str]:
@@ -68,7 +80,7 @@ def _run(folder: Path) -> list[str]:
         escape(run.memory),
         short(run.steps),
         minutes,
-        _success(run.evaluation),
+        _scores(run.evaluation, run.measure),
         str(run.seeds),
         _commit(run.made_by),
     ]
@@ -76,16 +88,19 @@ def _run(folder: Path) -> list[str]:
 
 def _evaluation(folder: Path) -> list[str]:
     try:
-        return [code(folder.name), _success(read_evaluation(folder, None))]
+        return [code(folder.name), _scores(read_evaluation(folder, None), SUCCESS)]
     except (ValueError, OSError) as error:
         return [code(folder.name), escape(f"cannot be read: {error}")]
 
 
-def _success(evaluation: Scores) -> str:
-    found = {level: part["success"] for level, part in evaluation.get("greedy", {}).items() if "success" in part}
-    if not found:
-        return "not evaluated"
-    return "<br>".join(f"{escape(level)} {100 * share:.1f} %" for level, share in found.items())
+def _scores(evaluation: Scores, measure: Measure) -> str:
+    parts = {level: part for level, part in evaluation.get(measure.way, {}).items() if measure.name in part}
+    shares = {level: measure.of_oracle(measure.score(part), part.get("oracle")) for level, part in parts.items()}
+    lines = [
+        f"{escape(level)} {measure.text(measure.score(part))}" + (f", {shares[level]}" if shares[level] else "")
+        for level, part in parts.items()
+    ]
+    return "<br>".join(lines) or "not evaluated"
 
 
 def _bench(folder: Path) -> list[str]:

@@ -6,11 +6,14 @@ from pathlib import Path
 from hcam.config import TaskConfig
 from hcam.envs.environment import Environment
 from hcam.recipes import Recipe, Section, flags
-from hcam.report import panels
+from hcam.report import goals, panels
 from hcam.report.markdown import block, code, escape, row
 from hcam.report.results import Attempt, Outcome, collect, mean, score, shares, strangers
-from hcam.report.runs import Run, short
-from hcam.runs.progress import finite
+from hcam.report.runs import Run, measure_of, short
+from hcam.runs.files import exists
+from hcam.runs.goals import FILE, Goals, read
+from hcam.runs.measure import find
+from hcam.runs.text import finite
 
 PAGE = "results.md"
 
@@ -19,9 +22,10 @@ HEAD = """# Results
 Made by `{command}` from run folders and from nothing else. No number of ours is typed by hand, and what was
 not run says so. The paper's numbers stand in `hcam/recipes/`, which says where it has them.
 
-* Ours is success in % of evaluation episodes, played greedily after the last step of training. In round brackets: the
-  95 % interval of one run. Where an experiment has several seeds: the mean over seeds, in square brackets the lowest
-  and the highest seed, and each seed below.
+* Ours is success in % of evaluation episodes, played greedily after the last step of training; or, where a task is
+  scored by that, the mean return of episodes in which actions are sampled. In round brackets: the 95 % interval of one
+  run. Where an experiment has several seeds: the mean over seeds, in square brackets the lowest and the highest seed,
+  and each seed below.
 * A single seed says little about how certain a result is; it is called so. Minutes and steps/s are those of the run,
   which may have shared its card with another one.
 """
@@ -46,9 +50,15 @@ The same as plain commands:
 """
 
 SHOWN = (
-    "Success of training episodes over agent steps, a panel per level. Bold: mean over seeds; thin: each seed. "
-    "On grey: circles are greedy evaluations after training with their 95 % "
+    "{title} of training episodes over agent steps, a panel per level. Bold: mean over seeds; thin: each seed. "
+    "On grey: circles are {way} evaluations after training with their 95 % "
     "intervals, diamonds the paper's numbers."
+)
+
+
+GOALS = (
+    "Steps spent on the n-th goal of an episode, for each time that it was reached; a single run of each experiment, "
+    "by sampling. Drawn as far as at least half of the episodes get; bands are 95 % intervals."
 )
 
 
@@ -87,10 +97,25 @@ def chapter(recipe: Recipe, root: Path, out: Path) -> tuple[str, list[Path]]:
         parts += [f"### {section.title}\n", f"{section.text}\n" if section.text else ""]
         parts += [table(outcomes, env, section), quotes([outcomes[name] for name in section.experiments])]
         parts += [_picture(shown, env, section, name)] if drawn else []
+        if counted := goals_of(shown):
+            name = f"images/{recipe.task}-{section.figure}-goals.png"
+            goals.draw(counted, out / name, {level: env.title(level) for level in section.levels})
+            pictures.append(out / name)
+            parts += [f"![steps per goal]({name})\n\n{GOALS}\n"]
     typed = block(commands(recipe, root, every))
     parts += [runs_table(title, root, every)]
     parts += [REPRODUCE.format(title=title, task=recipe.task, name=recipe.experiments[-1].name, commands=typed)]
     return "\n".join(part for part in parts if part), pictures
+
+
+def goals_of(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Goals]]:
+    """The goals.json of each experiment's first run that has one, by the experiment's title."""
+    found: dict[str, dict[str, Goals]] = {}
+    for outcome in outcomes:
+        folders = [one.folder for one in outcome.attempts if one.run and exists(one.folder / FILE)]
+        if folders:
+            found[outcome.experiment.title] = read(folders[0])
+    return found
 
 
 def _shown(path: Path) -> str:
@@ -131,9 +156,17 @@ def table(outcomes: Mapping[str, Outcome], env: Environment, section: Section) -
                 lines += [row(f"seed {attempt.seed}", *(_alone(attempt.run, level) for level in levels))]
         if experiment.paper:
             lines += [row("the paper", *(str(experiment.paper.get(level, "no number")) for level in levels))]
-    chances = [env.chance(level) for level in levels]
-    lines += [row("chance", *("" if chance is None else f"{100 * chance:.4g}" for chance in chances))]
+    runs = [run for outcome in rows for run in outcome.runs]
+    lines += [row("chance", *(_yardstick(runs, env, "chance", level) for level in levels))]
+    if any(oracle := [_yardstick(runs, env, "oracle", level) for level in levels]):
+        lines += [row("oracle", *oracle)]
     return "\n".join(lines) + "\n"
+
+
+def _yardstick(runs: Sequence[Run], env: Environment, name: str, level: str) -> str:
+    """What guessing or the expert scores, without its unit; nothing where it is not known."""
+    scale = find(env.scored_by).scale
+    return " or ".join(f"{scale * value:.4g}" for value in sorted(panels.yardsticks(runs, env, name, level)))
 
 
 def _heading(outcomes: Sequence[Outcome], env: Environment, level: str) -> str:
@@ -174,20 +207,23 @@ def cell(outcome: Outcome, level: str) -> str:
     if not found:
         return outcome.absent
     if len(runs) == 1:
-        return f"**{100 * found[0]:.1f}**{_interval(runs[0], level)}"
+        return f"**{runs[0].measure.bare(found[0])}**{_interval(runs[0], level)}"
     some = "" if len(found) == len(runs) else f", {len(found)} of {len(runs)} runs"
-    return f"**{100 * sum(found) / len(found):.1f}** [{100 * min(found):.1f} to {100 * max(found):.1f}]{some}"
+    mean_, low, high = map(measure_of(runs).bare, (sum(found) / len(found), min(found), max(found)))
+    share = measure_of(runs).of_oracle(sum(found) / len(found), runs[0].oracle(level))
+    return f"**{mean_}** [{low} to {high}]{some}" + f", {share}" * bool(share)
 
 
 def _alone(run: Run, level: str) -> str:
     found = shares([run], level)
-    return f"{100 * found[0]:.1f}{_interval(run, level)}" if found else "not run"
+    return f"{run.measure.bare(found[0])}{_interval(run, level)}" if found else "not run"
 
 
 def _interval(run: Run, level: str) -> str:
     part = score(run, level) or {}
-    low, high = finite(part.get("low")), finite(part.get("high"))
-    return "" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})"
+    around = run.measure.around(part)
+    share = run.measure.of_oracle(run.measure.score(part), run.oracle(level))
+    return f" ({around})" * bool(around) + f", {share}" * bool(share)
 
 
 def quotes(outcomes: Sequence[Outcome]) -> str:
@@ -200,11 +236,12 @@ def _picture(outcomes: Sequence[Outcome], env: Environment, section: Section, na
     """The picture, what it shows, and how its hardest level ended."""
     level = section.hardest
     ends = [(o.experiment.title, share) for o in outcomes if (share := mean(o.runs, level)) is not None]
-    shares_text = "; ".join(f"{title} {100 * share:.1f} %" for title, share in ends) or "none"
-    chance = env.chance(level) if level else None
-    text = f" Evaluated with {env.title(level)}: {shares_text}." if level else ""
-    text += "" if chance is None else f" Chance is {100 * chance:.4g} %."
-    return f"![learning curves]({name})\n\n{SHOWN}{text}\n"
+    measure, runs = find(env.scored_by), [run for outcome in outcomes for run in outcome.runs]
+    ended = "; ".join(f"{title} {measure.text(share)}" for title, share in ends) or "none"
+    chance = _yardstick(runs, env, "chance", level) if level else ""
+    text = f" Evaluated with {env.title(level)}: {ended}." if level else ""
+    text += f" Chance is {chance}{measure.unit}." if chance else ""
+    return f"![learning curves]({name})\n\n{SHOWN.format(title=measure.title, way=measure.way)}{text}\n"
 
 
 def runs_table(title: str, root: Path, outcomes: Sequence[Outcome]) -> str:

@@ -6,13 +6,12 @@ from typing import Any
 
 from hcam.envs.environment import Environment
 from hcam.recipes import Section
-from hcam.report.curves import FAINT
+from hcam.report.curves import FAINT, draw_yardsticks
 from hcam.report.results import Outcome, score
-from hcam.report.runs import merged, short, success, window
-from hcam.runs.progress import finite
+from hcam.report.runs import Run, measure_of, merged, scores, short, window
 
 STYLES = ("-", "--", "-.", (0, (4, 1, 1, 1, 1, 1)))  # besides colours, for those who do not see them
-MARKS = ("greedy evaluation", "the paper's number", "chance")
+MARKS = ("evaluation", "the paper's number", "chance", "oracle")
 
 
 def draw(outcomes: Sequence[Outcome], env: Environment, section: Section, out: Path) -> None:
@@ -37,7 +36,10 @@ def draw(outcomes: Sequence[Outcome], env: Environment, section: Section, out: P
         axes.set_axis_off()
     handles, labels = grid.flat[0].get_legend_handles_labels()
     look: Any = {"loc": "outside upper left", "ncols": 3, "frameon": False, "fontsize": 9}
-    figure.legend([*handles, *_marks(plt)], [*labels, *MARKS], **look)
+    marks = MARKS if any(run.oracle(level) for o in drawn for run in o.runs for level in levels) else MARKS[:3]
+    way = measure_of([run for outcome in drawn for run in outcome.runs]).way
+    shown = [*labels, f"{way} {marks[0]}", *marks[1:]]
+    figure.legend([*handles, *_marks(plt)[: len(marks)]], shown, **look)
     figure.supxlabel("agent steps", fontsize=10)
     figure.savefig(out, dpi=150)
     plt.close(figure)
@@ -46,29 +48,31 @@ def draw(outcomes: Sequence[Outcome], env: Environment, section: Section, out: P
 def _marks(plt: Any) -> list[Any]:
     """Grey, since they stand for all experiments."""
     looks: list[Any] = [{"marker": "o", "ls": ""}, {"marker": "D", "ls": "", "mfc": "none"}, {"ls": ":", "lw": 1.2}]
+    looks += [{"ls": "-.", "lw": 1.2}]
     return [plt.Line2D([], [], color=FAINT, ms=6, **look) for look in looks]
 
 
 def _draw_level(axes: Any, outcomes: Sequence[Outcome], env: Environment, level: str) -> None:
     runs = [run for outcome in outcomes for run in outcome.runs]
-    smooth, end = window(runs), float(max(run.steps for run in runs))
+    measure, smooth, end = measure_of(runs), window(runs), float(max(run.steps for run in runs))
     gap = end * 0.22 / (len(outcomes) + 1)
     for number, outcome in enumerate(outcomes):
         color, style = f"C{number % 10}", STYLES[number % len(STYLES)]
-        curves = [points for run in outcome.runs for points in success(run, level, smooth)]
+        curves = [points for run in outcome.runs for points in scores(run, level, smooth)]
         for steps, values in curves if len(curves) > 1 else ():
-            axes.plot(steps, 100 * values, color=color, linewidth=0.7, alpha=0.5)
+            axes.plot(steps, measure.scale * values, color=color, linewidth=0.7, alpha=0.5)
         steps, values, _, _ = merged(curves)
-        axes.plot(steps, 100 * values, color=color, linestyle=style, linewidth=2, label=label(outcome))
+        axes.plot(steps, measure.scale * values, color=color, linestyle=style, linewidth=2, label=label(outcome))
         _draw_ends(axes, outcome, level, end + gap * (number + 1), gap / 2, color)
     axes.axvspan(end + gap / 3, end * 1.22, color="0.95", zorder=0, linewidth=0)  # beside the axis of steps
-    if (chance := env.chance(level)) is not None:
-        axes.axhline(100 * chance, color=FAINT, linestyle=":", linewidth=1.2, zorder=1)
+    draw_yardsticks(axes, {name: yardsticks(runs, env, name, level) for name in ("chance", "oracle")}, measure)
     trained = any(level in run.levels for run in runs)
     axes.set_title(env.title(level) + ("" if trained else "\n(never trained on)"), fontsize=10)
-    axes.set(ylim=(-2, 104), xlim=(0, end * 1.22))
-    axes.set_yticks(range(0, 101, 25))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f} %")
+    axes.set(xlim=(0, end * 1.22))
+    if measure.name == "success":
+        axes.set(ylim=(-2, 104))
+        axes.set_yticks(range(0, 101, 25))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f} %")
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
     axes.locator_params(axis="x", nbins=4)
     axes.set_xticks([tick for tick in axes.xaxis.get_major_locator().tick_values(0, end) if tick <= end])
@@ -76,15 +80,25 @@ def _draw_level(axes: Any, outcomes: Sequence[Outcome], env: Environment, level:
 
 def _draw_ends(axes: Any, outcome: Outcome, level: str, x: float, apart: float, color: str) -> None:
     """How each run ended in evaluation, and what the paper reports, which is no run of ours and looks so."""
+    measure = measure_of(outcome.runs)
     if reported := outcome.experiment.paper.get(level):
         axes.plot([x], [reported.mean], "D", color=color, mfc="none", ms=7, mew=1.2)
     found = [part for run in outcome.runs if (part := score(run, level))]
     for number, part in enumerate(found):
-        y = part["success"]
-        around = [y if (edge := finite(part.get(what))) is None else edge for what in ("low", "high")]
-        bars = [[100 * abs(y - edge)] for edge in around]
+        y = part[measure.name]
+        around = measure.interval(part) or (y, y)
+        bars = [[measure.scale * abs(y - edge)] for edge in around]
         beside = x + apart * (number - (len(found) - 1) / 2) / max(1, len(found) - 1)
-        axes.errorbar(beside, 100 * y, bars, fmt="o", color=color, ms=3.5, elinewidth=1.1)
+        axes.errorbar(beside, measure.scale * y, bars, fmt="o", color=color, ms=3.5, elinewidth=1.1)
+
+
+def yardsticks(runs: Sequence[Run], env: Environment, name: str, level: str) -> set[float]:
+    """What guessing or the expert scores on a level: as the environment says, else as the run folders do."""
+    known = env.chance(level) if name == "chance" else None
+    if known is not None:
+        return {known}
+    found = [run.oracle(level) if name == "oracle" else run.fact(name, level) for run in runs]
+    return {value for value in found if value is not None}
 
 
 def label(outcome: Outcome) -> str:

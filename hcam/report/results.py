@@ -9,7 +9,8 @@ from typing import Any, Literal
 from hcam.config import to_json
 from hcam.recipes import Experiment, Recipe
 from hcam.report.runs import Run, read, short
-from hcam.runs.progress import Row, finite
+from hcam.runs.progress import Row
+from hcam.runs.text import finite
 
 # In what a run may differ without being another experiment: how it was observed, and what the machine decided.
 FREE = {"run.seed", "run.log_every", "run.save_every", "run.keep", "run.eval_episodes", "agent.dtype"}
@@ -93,7 +94,7 @@ def trouble(recipe: Recipe, experiment: Experiment, run: Run) -> str:
     steps = finite(leaves(run.config).get("run.steps")) or 0
     if run.steps < steps:
         return f"it is at {short(run.steps)} of {short(steps)} steps"
-    return "" if run.evaluation.get("greedy") else "it was not evaluated"
+    return "" if run.evaluation.get(run.measure.way) else "it was not evaluated"
 
 
 def unlike(recipe: Recipe, experiment: Experiment, config: Mapping[str, Any]) -> str:
@@ -121,9 +122,9 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def score(run: Run, level: str) -> Row | None:
-    """The greedy evaluation on a level."""
-    part = run.evaluation.get("greedy", {}).get(level, {})
-    return part if finite(part.get("success")) is not None else None
+    """The evaluation on a level that counts: greedy for a task that is scored by success, else sampled."""
+    part = run.evaluation.get(run.measure.way, {}).get(level, {})
+    return part if run.measure.score(part) is not None else None
 
 
 def mean(runs: Sequence[Run], level: str) -> float | None:
@@ -132,7 +133,7 @@ def mean(runs: Sequence[Run], level: str) -> float | None:
 
 
 def shares(runs: Sequence[Run], level: str) -> list[float]:
-    return [part["success"] for run in runs if (part := score(run, level))]
+    return [part[run.measure.name] for run in runs if (part := score(run, level))]
 
 
 def _without_path(folder: Path, sentence: str) -> str:

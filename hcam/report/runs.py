@@ -12,7 +12,9 @@ import numpy as np
 from hcam.report.columns import LARGEST, Log, Numbers, read_log
 from hcam.runs.files import exists, parse_json, read_file
 from hcam.runs.folder import CONFIG, EVAL, METRICS, read_config, read_made_by
-from hcam.runs.progress import Row, finite
+from hcam.runs.measure import SUCCESS, Measure, find
+from hcam.runs.progress import Row
+from hcam.runs.text import finite
 
 Points = tuple[Numbers, Numbers]  # steps and values
 Scores = dict[str, dict[str, Row]]  # "greedy" and "sampled", by level
@@ -32,6 +34,21 @@ class Run:
     seeds: int  # trained at once
     levels: list[str]  # that it was trained on
     names: list[str]  # these, and those that it was only evaluated on
+
+    @property
+    def measure(self) -> Measure:
+        """What the task is scored by."""
+        return find(self.config.get("scored_by"))
+
+    def fact(self, name: str, level: str | None) -> float | None:
+        """Returns a fact of a level from config.json, such as its `chance`; None where it is not known."""
+        known = self.config.get(name)
+        return share(known, level) if isinstance(known, dict) and level is not None else None
+
+    def oracle(self, level: str | None) -> float | None:
+        """Returns the mean return of the task's expert: of training levels in config.json, of others in eval.json."""
+        parts = [part.get(level or "", {}) for part in self.evaluation.values()]
+        return next((full for part in parts if (full := share(part, "oracle")) is not None), self.fact("oracle", level))
 
     @property
     def seconds(self) -> float | None:
@@ -139,14 +156,26 @@ def running_sum(values: Numbers, count: int) -> Numbers:
     return np.where(begin % count == 0, 0.0, tails[begin]) + heads[begin + count - 1]
 
 
-def success(run: Run, level: str | None, smooth: int) -> list[Points]:
-    """Returns the success on a level, or on all together; a curve per seed where the rows tell them apart.
+def measure_of(runs: Sequence[Run]) -> Measure:
+    """Returns what all these runs are scored by; raises ValueError where that differs."""
+    found = list(dict.fromkeys(run.measure for run in runs))
+    if len(found) > 1:
+        raise ValueError(
+            f"these runs are scored by different things, {' and '.join(one.name for one in found)}: compare those that "
+            "are scored alike."
+        )
+    return found[0] if found else SUCCESS
 
-    A share of successes is an average over episodes, so rows count by the episodes that ended in them.
+
+def scores(run: Run, level: str | None, smooth: int) -> list[Points]:
+    """Returns the success or the return on a level, or on all together; a curve per seed where rows tell them apart.
+
+    Either is an average over episodes, so rows count by the episodes that ended in them.
     """
+    what = run.measure.name
     if level is None or (run.seeds > 1 and run.levels == [level]):
-        return overall(run, "success", smooth)
-    return [series(*run.log.weighted(("levels", level, "success"), ("levels", level, "episodes")), smooth)]
+        return overall(run, what, smooth)
+    return [series(*run.log.weighted(("levels", level, what), ("levels", level, "episodes")), smooth)]
 
 
 def overall(run: Run, what: str, smooth: int) -> list[Points]:
@@ -166,8 +195,8 @@ def _smoothed(run: Run, key: tuple[str | int, ...], smooth: int) -> Points:
 
 
 def last(run: Run, level: str | None) -> float | None:
-    """Returns the success that training ended with."""
-    ends = [values[-1] for _, values in success(run, level, window([run])) if len(values)]
+    """Returns the score that training ended with."""
+    ends = [values[-1] for _, values in scores(run, level, window([run])) if len(values)]
     return float(np.mean(ends)) if ends else None
 
 

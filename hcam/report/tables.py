@@ -9,9 +9,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from hcam.report.runs import Run, last, read, seeds_of, short, window
-from hcam.runs.progress import Row, clock, finite, percent
-from hcam.runs.text import printable
+from hcam.report.runs import Run, last, measure_of, read, seeds_of, short, window
+from hcam.runs.progress import Row
+from hcam.runs.text import clock, finite, printable
 
 COSTS = ("seeds", "steps", "minutes", "steps/s")
 
@@ -19,15 +19,15 @@ COSTS = ("seeds", "steps", "minutes", "steps/s")
 def final_table(folder: Path) -> Group:
     """Returns what one run has reached: in training, and in its evaluation if there was one."""
     run = read(folder)
-    count, speed = window([run]), f", {run.rate:,.0f} steps/s" if run.rate else ""
+    measure, count, speed = run.measure, window([run]), f", {run.rate:,.0f} steps/s" if run.rate else ""
     title = f"{run.name} ({run.memory}): {run.steps:,} steps in {clock(run.seconds)}{speed}, {seeds_of([run])}"
     table = _table("level", "training", *run.evaluation)
     for name in run.names:
-        cells = [_with_interval(part.get(name, {})) for part in run.evaluation.values()]
-        _add_row(table, name, percent(last(run, name)) if name in run.levels else "", *cells)
+        cells = [_with_interval(run, name, part.get(name, {})) for part in run.evaluation.values()]
+        _add_row(table, name, measure.text(last(run, name)) if name in run.levels else "", *cells)
     if len(run.levels) != 1:
-        _add_row(table, "all", percent(last(run, None)))
-    caption = f"Success. Training: {f'mean of the last {count} rows' if count > 1 else 'the last row'}."
+        _add_row(table, "all", measure.text(last(run, None)))
+    caption = f"{measure.title}. Training: {f'mean of the last {count} rows' if count > 1 else 'the last row'}."
     if run.evaluation:
         counts = [finite(part.get("episodes")) for by_level in run.evaluation.values() for part in by_level.values()]
         episodes = " or ".join(f"{count:.0f}" for count in sorted({count or 0 for count in counts}))
@@ -38,30 +38,35 @@ def final_table(folder: Path) -> Group:
 def compare_tables(folders: Sequence[Path]) -> list[Group]:
     """Returns two tables with a row per run, as one would be wider than a terminal: how good it is, and what it took.
 
-    All runs are measured alike: by greedy evaluation if every run has one, else by the end of training.
+    All runs are measured alike: by evaluation (greedy, or sampled for returns) if every run has one, else by the end of
+    training.
     """
     runs = [read(folder) for folder in folders]
-    judged = all("greedy" in run.evaluation for run in runs)
-    names = list(dict.fromkeys(name for run in runs for name in (run.evaluation["greedy"] if judged else run.levels)))
-    how = "greedy evaluation, below it the 95 % interval" if judged else "at the end of training"
+    measure = measure_of(runs)
+    judged = all(measure.way in run.evaluation for run in runs)
+    names = list(dict.fromkeys(n for run in runs for n in (run.evaluation[measure.way] if judged else run.levels)))
+    how = f"{measure.way} evaluation, below it the 95 % interval" if judged else "at the end of training"
     good, cost = _table("run", *names), _table("run", "memory", *COSTS)
     for run in runs:
-        greedy = run.evaluation.get("greedy", {})
-        _add_row(good, run.name, *(_two_lines(greedy.get(n, {})) if judged else _end(run, n) for n in names))
+        chosen = run.evaluation.get(measure.way, {})
+        _add_row(good, run.name, *(_lines(run, n, chosen.get(n, {})) if judged else _end(run, n) for n in names))
         minutes = "-" if run.seconds is None else f"{run.seconds / 60:,.1f}"
         rate = "-" if run.rate is None else f"{run.rate:,.0f}"
         _add_row(cost, run.name, printable(run.memory), str(run.seeds), short(run.steps), minutes, rate)
-    return [Group(_line(f"Success, %, {how}"), good), Group(_line("Training"), cost)]
+    heading = ", ".join(part for part in (measure.title, measure.unit.strip(), how) if part)
+    return [Group(_line(heading), good), Group(_line("Training"), cost)]
 
 
-def _two_lines(part: Row) -> str:
-    low, high = finite(part.get("low")), finite(part.get("high"))
-    around = "" if low is None or high is None else f"\n{100 * low:.1f}-{100 * high:.1f}"
-    return percent(part.get("success")).removesuffix(" %") + around
+def _lines(run: Run, level: str, part: Row) -> str:
+    """Returns a score, below it its interval and, of a return, what part of the oracle's it is."""
+    measure = run.measure
+    score = measure.score(part)
+    found = (measure.bare(score), measure.around(part, "-"), measure.of_oracle(score, run.oracle(level)))
+    return "\n".join(line for line in found if line)
 
 
 def _end(run: Run, level: str) -> str:
-    return percent(last(run, level)).removesuffix(" %")
+    return run.measure.bare(last(run, level))
 
 
 def _line(text: str, style: str = "italic") -> Text:
@@ -81,7 +86,8 @@ def _add_row(table: Table, name: str, *cells: str) -> None:
     table.add_row(Text(printable(name)), *map(Text, cells))
 
 
-def _with_interval(part: Row) -> str:
-    low, high = finite(part.get("low")), finite(part.get("high"))
-    around = "" if low is None or high is None else f"  ({100 * low:.1f} to {100 * high:.1f})"
-    return percent(part.get("success")) + around if part else ""
+def _with_interval(run: Run, level: str, part: Row) -> str:
+    measure = run.measure
+    around, share = measure.around(part), measure.of_oracle(measure.score(part), run.oracle(level))
+    text = measure.text(measure.score(part)) + (f"  ({around})" if around else "") + (f"\n{share}" if share else "")
+    return text if part else ""

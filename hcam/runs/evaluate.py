@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from hcam.agent import Agent
 from hcam.envs.environment import Environment
 from hcam.learning.rollout import reset_actor, rollout
 from hcam.memory import checks
+from hcam.runs import rewards
 from hcam.types import ActorState, Array, EnvParams, Params
 
 EVAL_CHUNK = 64  # steps between two checks whether all episodes have ended
@@ -28,6 +29,13 @@ class Score(NamedTuple):
     high: float
     episode_return: float  # mean
     length: float  # mean, in steps
+    deviation: float = 0.0  # of the returns, over the episodes
+
+    @property
+    def return_interval(self) -> tuple[float, float]:
+        """95 % interval of the mean return."""
+        half = 1.96 * self.deviation / sqrt(max(1, self.episodes - 1))
+        return self.episode_return - half, self.episode_return + half
 
 
 class FirstEpisodes(NamedTuple):
@@ -63,7 +71,8 @@ def evaluate(
     names = FirstEpisodes._fields[1:]
     success, episode_return, length = (np.concatenate([getattr(part, name) for part in ended]) for name in names)
     low, high = interval(int(success.sum()), episodes)
-    return Score(episodes, float(success.mean()), low, high, float(episode_return.mean()), float(length.mean()))
+    means = float(success.mean()), low, high, float(episode_return.mean()), float(length.mean())
+    return Score(episodes, *means, float(episode_return.std()))
 
 
 def _first_episodes(
@@ -127,7 +136,10 @@ def evaluate_all(
     seed: int = 0,
     on_progress: OnProgress = lambda done, total: None,
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """The content of eval.json: by way of acting and by level. Several seeds share the episodes among them."""
+    """The content of eval.json: by way of acting and by level. Several seeds share the episodes among them.
+
+    Where the task is scored by its return and has an expert, each level also has `oracle`, the expert's mean return.
+    """
     seeds = len(jax.tree.leaves(params_s)[0])
     share = -(-episodes // seeds)
     total, before = 2 * len(levels) * seeds * share, 0
@@ -141,7 +153,18 @@ def evaluate_all(
                 scores.append(play(episodes=share, on_progress=_shifted(on_progress, before, total)))
                 before += share
             results[way][level] = _joined(scores)
+    for level, full in oracles(env, levels).items():
+        for way in results:
+            results[way][level]["oracle"] = full
     return results
+
+
+def oracles(env: Environment, levels: Mapping[str, EnvParams]) -> dict[str, float]:
+    """The mean return of the task's expert, by level; empty unless the task is scored by its return and has one."""
+    known: dict[str, Any] = {}
+    if env.scored_by == "return":
+        known = {level: rewards.expert_return(env, env_params) for level, env_params in levels.items()}
+    return {level: full for level, full in known.items() if full is not None}
 
 
 def _shifted(on_progress: OnProgress, before: int, total: int) -> OnProgress:
@@ -155,7 +178,12 @@ def _joined(scores: list[Score]) -> dict[str, float]:
         for name in ("success", "episode_return", "length")
     )
     low, high = interval(round(success * count), count)
-    return {"episodes": count, "success": success, "low": low, "high": high, "return": episode_return, "length": length}
+    square = sum(score.episodes * (score.deviation**2 + score.episode_return**2) for score in scores) / count
+    deviation = sqrt(max(0.0, square - episode_return**2))  # within the seeds and between them
+    whole = Score(count, success, low, high, episode_return, length, deviation)
+    return_low, return_high = whole.return_interval
+    found = {"episodes": count, "success": success, "low": low, "high": high, "return": episode_return}
+    return found | {"return_low": return_low, "return_high": return_high, "length": length}
 
 
 def interval(successes: int, episodes: int) -> tuple[float, float]:

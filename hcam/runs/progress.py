@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Real
 from types import TracebackType
 from typing import Any, Self
@@ -23,51 +24,14 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from hcam.runs.text import printable
+from hcam.runs.measure import SUCCESS, Measure
+from hcam.runs.text import clock, finite, number, percent, printable
 
 Row = Mapping[str, Any]  # one line of metrics.jsonl
 
 HISTORY = 30  # rows in a sparkline
 PRINT_EVERY = 5.0  # seconds between plain lines
 BARS = "▁▂▃▄▅▆▇█"
-CENTURY = 100 * 366 * 86_400.0  # seconds
-
-
-def finite(value: Any) -> float | None:
-    """Returns the number, or None for anything else: null, NaN, infinity, text, an integer that no float holds."""
-    known = _float(value)
-    return known if math.isfinite(known) else None
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value) if isinstance(value, Real) else math.nan
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def percent(value: Any) -> str:
-    """Returns a share as 61.0 %, or "-" where it is unknown."""
-    known = finite(value)
-    return "-" if known is None else f"{100 * known:.1f} %"
-
-
-def number(value: Any) -> str:
-    """Returns a number in few digits. Unlike a share it may be "nan": a loss that is lost must be seen."""
-    if not isinstance(value, Real):
-        return "-"
-    known = _float(value)
-    return f"{known:.1e}" if 0 < abs(known) < 0.001 or abs(known) >= 1e5 else f"{known:.3f}"
-
-
-def clock(seconds: Any) -> str:
-    """Returns a time as 1:02:03, or "?" where it is unknown or beyond anybody's patience."""
-    known = finite(seconds)
-    if known is None or known > CENTURY:
-        return "?"
-    minutes, rest = divmod(max(0, round(known)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def sparkline(values: Sequence[Any]) -> str:
@@ -86,6 +50,8 @@ class View:
     row: Row = field(default_factory=dict)
     rate: float | None = None  # steps a second, smoothed over rows
     history: tuple[Row, ...] = ()
+    measure: Measure = SUCCESS
+    oracle: Mapping[str, float] = field(default_factory=dict)  # the mean return of the task's expert, by level
 
     def seen(self, row: Row) -> "View":
         now = finite(row.get("rate"))
@@ -126,20 +92,23 @@ def values(row: Row) -> dict[str, Any]:
     }
 
 
-def spread(row: Row) -> str:
+def spread(row: Row, measure: Measure = SUCCESS) -> str:
     """Returns the worst and the best of several seeds, whose mean alone would hide that one of them failed."""
     seeds = row.get("seeds")
     parts = [part for part in seeds if isinstance(part, Mapping)] if isinstance(seeds, list | tuple) else []
-    known = [share for part in parts if (share := finite(part.get("success"))) is not None]
-    return f"{len(known)} seeds {percent(min(known))} to {percent(max(known))}" if len(known) > 1 else ""
+    known = [score for part in parts if (score := measure.score(part)) is not None]
+    return f"{len(known)} seeds {measure.text(min(known))} to {measure.text(max(known))}" if len(known) > 1 else ""
 
 
 def line(view: View) -> str:
     """Returns the last row as one line."""
-    row, width = view.row, len(f"{view.total:,}")
+    row, width, measure = view.row, len(f"{view.total:,}"), view.measure
     parts = [f"{view.steps:>{width},} / {view.total:,} steps", view.speed, f"eta {view.eta}"]
-    parts += [f"success {percent(row.get('success'))}", spread(row), f"return {number(row.get('return'))}"]
-    parts += [f"{printable(name)} {percent(level.get('success'))}" for name, level in levels(row).items()]
+    other = "" if measure.name == "return" else f"return {number(row.get('return'))}"
+    parts += [f"{measure.name} {measure.text(measure.score(row))}", spread(row, measure), other]
+    for name, level in levels(row).items():
+        known, share = measure.score(level), measure.of_oracle(measure.score(level), view.oracle.get(name))
+        parts += [f"{printable(name)} {measure.text(known)}" + (f" ({share})" if share else "")]
     parts += [f"{name} {number(value)}" for name, value in values(row).items()]
     return "  ".join(part for part in (*parts, f"learning_rate {number(row.get('learning_rate'))}") if part)
 
@@ -158,7 +127,7 @@ def picture(view: View, spinner: Spinner | None, width: int) -> RenderableType:
     if view.row:
         shown = {"learning rate": view.row.get("learning_rate"), **values(view.row)}
         numbers = Columns([_value(*item) for item in shown.items()], equal=True, padding=(0, 3))
-        parts += [level_table(view, width), Text(spread(view.row)), numbers]
+        parts += [level_table(view, width), Text(spread(view.row, view.measure)), numbers]
     return Group(*parts)
 
 
@@ -168,19 +137,31 @@ def level_table(view: View, width: int) -> Table:
     pasts += [] if len(pasts) == 1 else [("all", list(view.history))]
     room = width - max(cell_len(name) for name, _ in pasts) - 38  # for the history: the other columns take the rest
     recent = min(HISTORY, room) if room >= len("last 30 rows") else 0
-    headings = ["level", "success", *(["return", "episodes"] if room >= 0 else [])]
+    measure = view.measure
+    beside = "of oracle" if measure.name == "return" else "return"
+    headings = ["level", measure.name, *([beside, "episodes"] if room >= 0 else [])]
     headings += [f"last {recent} rows"] if recent else []
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0))
     for heading in headings:
         table.add_column(
-            heading, justify="right" if heading in ("success", "return", "episodes") else "left", no_wrap=True
+            heading, justify="right" if heading in (measure.name, beside, "episodes") else "left", no_wrap=True
         )
     for name, past in pasts:
-        now = past[-1]
-        cells = [name, percent(now.get("success")), number(now.get("return")), _count(now.get("episodes"))]
-        cells.append(sparkline([row.get("success") for row in past[-recent:]]))
+        now, share_of = past[-1], partial(_share, view, name)
+        other = percent(share_of(now)) if measure.name == "return" else number(now.get("return"))
+        cells = [name, measure.text(measure.score(now)), other, _count(now.get("episodes"))]
+        cells.append(sparkline([share_of(row) for row in past[-recent:]]))
         table.add_row(*map(Text, cells[: len(headings)]))
     return table
+
+
+def _share(view: View, level: str, part: Row) -> float | None:
+    """Returns a score as a part of the best: success as it is, a return by the oracle's; None where it is unknown."""
+    known = view.measure.score(part)
+    if view.measure.name != "return" or known is None:
+        return known
+    full = finite(view.oracle.get(level))
+    return known / full if full is not None and full > 0 else None
 
 
 def _value(name: str, value: Any) -> Text:
@@ -219,11 +200,17 @@ class Display:
     """
 
     def __init__(
-        self, total_steps: int, title: str, console: Console | None = None, now: Callable[[], float] = time.monotonic
+        self,
+        total_steps: int,
+        title: str,
+        console: Console | None = None,
+        now: Callable[[], float] = time.monotonic,
+        measure: Measure = SUCCESS,
+        oracle: Mapping[str, float] | None = None,
     ) -> None:
         # Training continues when nobody reads what it prints: metrics.jsonl has everything.
         self._console = Console(file=Lossy(sys.stderr)) if console is None else console  # type: ignore[arg-type]
-        self._view, self._now = View(title, total_steps, "starting"), now
+        self._view, self._now = View(title, total_steps, "starting", measure=measure, oracle=oracle or {}), now
         self._printed, self._held = -math.inf, ""  # when the last plain line was printed; the one held back since
         self._spinner = Spinner("dots")
         # The file is asked too: FORCE_COLOR, which CI sets, makes rich take a log file for a terminal.

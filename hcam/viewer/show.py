@@ -18,6 +18,7 @@ from rich.text import Text
 
 from hcam import envs
 from hcam.envs.environment import Environment, EnvParams, Moments
+from hcam.envs.levels import level_of
 from hcam.envs.play import at_random, knowing
 from hcam.envs.spaces import Box, Discrete, Space, Tokens
 
@@ -138,13 +139,15 @@ def film(env: Environment, params: EnvParams, policy: str, seed: int) -> tuple[A
     key_reset, key_play = jax.random.split(jax.random.key(seed))
     observation, start = jax.jit(env.reset)(key_reset, params)
     step = jax.jit(partial(_step, env, _policy(env, policy, start)))
-    frames, state, reward = [_frame(env, observation, 0.0, "")], start, 0.0
+    states, state, reward = [jax.device_get(start)], start, 0.0
+    frames = [_frame(env, observation, states, 0.0, "")]
     while not frames[-1].ending:
         if len(frames) > MAX_FRAMES:
             raise ValueError(f"the episode is longer than {MAX_FRAMES:,} frames: choose a shorter level.")
-        observation, state, gain, ending, level = step(jax.random.fold_in(key_play, len(frames)), state, params)
+        observation, last, state, gain, ending, level = step(jax.random.fold_in(key_play, len(frames)), state, params)
         reward += float(gain)
-        frames.append(_frame(env, observation, reward, ("", "time is up", "done")[int(ending)]))
+        states.append(jax.device_get(last))
+        frames.append(_frame(env, observation, states, reward, ("", "time is up", "done")[int(ending)]))
     return start, frames, int(level)
 
 
@@ -171,19 +174,23 @@ def matters(env: Environment, state: Any) -> Moments | None:
 
 
 def _step(env: Environment, act: Any, key: jax.Array, state: Any, params: EnvParams) -> Any:
-    """What an episode shows next, its last frame instead of the next episode's first."""
+    """What an episode shows next, its last frame and state instead of the next episode's first; and the next state."""
     key_act, key_step = jax.random.split(key)
-    _, state, reward, terminated, truncated, info = env.step(key_step, state, act(key_act, state, None), params)
+    action = act(key_act, state, None)
+    clone: Any = jax.random.clone  # the same key as in `env.step`, on purpose
+    draws, key_advance = type(env).picture is not Environment.picture, jax.random.split(clone(key_step))[0]
+    last = env.advance(key_advance, state, action, level_of(params, state))[0] if draws else state
+    _, state, reward, terminated, truncated, info = env.step(key_step, state, action, params)
     ending = jnp.where(terminated, 2, truncated.astype(jnp.int32))
-    return info["final_observation"], state, reward, ending, info.get("level", jnp.int32(0))
+    return info["final_observation"], last, state, reward, ending, info.get("level", jnp.int32(0))
 
 
-def _frame(env: Environment, observation: Any, reward: float, ending: str) -> Frame:
+def _frame(env: Environment, observation: Any, states: Sequence[Any], reward: float, ending: str) -> Frame:
     space = env.observation_space
     parts = space if isinstance(space, dict) else {"observation": space}
     seen = observation if isinstance(space, dict) else {"observation": observation}
-    texts = [part.text(seen[name]) for name, part in parts.items() if isinstance(part, Tokens)]
-    return Frame(_pixels(parts, seen), " ".join(texts), reward, ending)
+    text = " ".join(part.text(seen[name]) for name, part in parts.items() if isinstance(part, Tokens))
+    return Frame(_pixels(parts, seen) if (own := env.picture(states)) is None else own, text, reward, ending)
 
 
 def _pixels(parts: Mapping[str, Space], seen: Mapping[str, Any]) -> NDArray[np.uint8]:
@@ -257,10 +264,9 @@ def write_mp4(film: Film, path: Path, fps: int, scale: int) -> None:
 
 def write_sheet(film: Film, path: Path, fps: int, scale: int) -> None:
     """Frames of the episode in reading order, each with its number, and a caption wherever the instruction changes."""
-    frames = film.frames
+    frames, label, gap = film.frames, 18, 6
     chosen = changes(frames)
     height, width = (side * max(1, scale // 2) for side in frames[0].pixels.shape[:2])
-    label, gap = 18, 6
     rows = -(-len(chosen) // SHEET_COLUMNS)
     size = (SHEET_COLUMNS * (width + gap) + gap, rows * (height + label + gap) + gap + 2 * label)
     sheet = Image.new("RGB", size, BACKGROUND)

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from hcam.cli import main
 from hcam.cli.evaluate import refuse_unwritable, table_of
+from hcam.runs.measure import RETURN
 
 SHARE = r" +[\d.]+% \([\d.]+ to [\d.]+\)"
 
@@ -36,3 +37,13 @@ def test_a_file_can_be_written_where_its_folder_can_be_made(tmp_path: Path):
 def test_a_seed_beyond_bounds_is_refused(seed: str, capsys: pytest.CaptureFixture[str]):
     assert main(["eval", "pretrained:quickstart", "--seed", seed]) == 2
     assert "seed must be from 0 to 2,147,483,646" in capsys.readouterr().err
+
+
+def test_returns_go_with_the_part_of_the_oracles_that_they_are():
+    part = {"episodes": 500, "success": 1.0, "low": 0.9, "high": 1.0, "length": 100.0, "oracle": 32.0}
+    part |= {"return": 16.0, "return_low": 15.5, "return_high": 16.5}
+    console = Console(record=True, width=80)
+    other = part | {"return": 8.0, "return_low": 7.5, "return_high": 8.5}
+    console.print(table_of({"greedy": {"torus4": part}, "sampled": {"torus4": other}}, "run", RETURN))
+    text = console.export_text()
+    assert re.search(r"torus4 +16.00 \(15.50 to 16.50\) +8.00 \(7.50 to 8.50\) +32.00 +50/25 % +100.0", text)

@@ -349,7 +349,7 @@ def refusal(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["--task", "waltz"], "no task 'waltz'"),
         (["--levels", "9_delay1"], "a level is {N}_delay{d}"),
         (["first_symbol", "--levels", "2_delay1"], "no FirstSymbol level '2_delay1'"),
-        (["--memory", "lsmt"], "there is no memory 'lsmt': choose from hcam, trxl, lstm, gru, none"),
+        (["--memory", "lsmt"], "there is no memory 'lsmt': choose from hcam, trxl, lstm, gru, epn, none"),
         (["--preset", "papper"], "ballet has no preset 'papper': choose from quickstart, fast, paper, general."),
         (["first_symbol", "--preset", "fast"], "there is no recipe for first_symbol, so it has no preset 'fast'"),
         (["--width", "66"], "66"),

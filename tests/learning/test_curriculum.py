@@ -94,3 +94,13 @@ def test_a_task_without_levels_is_refused():
     config = Config(task=TaskConfig(task="echo"), learner=LearnerConfig(curriculum=True))
     with pytest.raises(ValueError, match=r"^a curriculum chooses among levels, but echo has none: leave it out\.$"):
         make_learner(config)
+
+
+def test_returns_count_as_parts_of_the_experts():
+    """Half of what the expert earns is as uncertain as a success of one half; nobody earns less than nothing."""
+    counts, full_l = jnp.full(3, 100.0), jnp.array([10.0, 30.0, 10.0])
+    stats = EpisodeStats(counts, jnp.ones(3), jnp.array([500.0, 1500.0, -50.0]), 10 * counts)
+    record = curriculum.update(curriculum.init(3), stats, full_l)
+    np.testing.assert_allclose(record.success_l, [50, 50, 0])
+    better = stats._replace(return_l=jnp.full(3, 1e6))
+    np.testing.assert_allclose(curriculum.update(curriculum.init(3), better, full_l).success_l, counts)

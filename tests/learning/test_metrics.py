@@ -109,3 +109,10 @@ def test_the_first_mean_that_is_not_finite_is_found():
 def test_the_score_is_the_mean_over_levels_however_often_each_was_played():
     levels = {"easy": {"success": 0.9}, "hard": {"success": 0.3}, "unplayed": {"success": None}}
     assert metrics.score({"levels": levels, "success": 0.88}) == pytest.approx(0.4)
+
+
+def test_the_score_of_a_return_is_its_mean_and_a_level_that_was_not_played_the_least():
+    levels: dict[str, dict[str, float | None]] = {"easy": {"return": -4.0}, "hard": {"return": -8.0}}
+    assert metrics.score({"levels": levels}, "return", -100.0) == pytest.approx(-6)
+    levels["unplayed"] = {"return": None}
+    assert metrics.score({"levels": levels}, "return", -100.0) == pytest.approx(-112 / 3)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hcam import memory
-from hcam.memory import GRU, HCAM, LSTM, Local, TrXL
+from hcam.memory import EPN, GRU, HCAM, LSTM, Local, TrXL
 from tests.memory.oracle import Recalled, SlowStack
 
 WIDTH = 8
@@ -31,11 +31,13 @@ CONFIGS: dict[str, Any] = {
     "trxl-sparse": small_trxl(top_k=2, window=9, layers=1, gated=False),
     "lstm": LSTM(width=WIDTH, layers=2),
     "gru": GRU(width=WIDTH, layers=2),
+    "epn": EPN(width=WIDTH, heads=2, items=6, iterations=2, mlp=1),
     "local": Local(width=WIDTH, layers=2, heads=2, window=4, mlp=1),
 }
 # One of each kind, for what does not depend on the options.
-KINDS = ("hcam", "hcam-overlap", "trxl-sparse", "lstm", "gru")
-RECURRENT = ("lstm", "gru")  # they have a slow version of their own, recall nothing and cache nothing
+KINDS = ("hcam", "hcam-overlap", "trxl-sparse", "lstm", "gru", "epn")
+RECURRENT = ("lstm", "gru")
+NO_STACK = (*RECURRENT, "epn")  # they have a slow version of their own, recall nothing and cache nothing
 
 
 class Programs(NamedTuple):

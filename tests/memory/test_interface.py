@@ -16,6 +16,7 @@ from tests.memory.cases import (
     CONFIGS,
     KINDS,
     LENGTH,
+    NO_STACK,
     RECURRENT,
     WIDTH,
     assert_equals_slow_stack,
@@ -96,7 +97,7 @@ LONG = {"hcam-one-slot", "hcam-overlap-most", "hcam-one-step"}
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in CONFIGS])
 def test_every_way_of_computing_gives_the_same(name):
     """And that is, for the stacks, what the slow one gives, in episodes of 21, 1, 9 and 14 steps."""
-    if name not in RECURRENT:
+    if name not in NO_STACK:
         assert_equals_slow_stack(CONFIGS[name], seed=1, first=starts(21, 22, 31))
     check_every_way(name)
 
@@ -114,7 +115,7 @@ def check_every_way(name: str, seed: int, first: np.ndarray, calls: list[str]) -
     state_mixed, mixed, at = run_calls(config, params, empty, x, first, calls)
     until = jax.tree.map(lambda entry: entry[:at], stepped)
     agree = same(whole, stepped) and same(cached, stepped) and same(mixed, until)
-    if not agree and name not in RECURRENT:
+    if not agree and name not in NO_STACK:
         # Where two chunks are nearly tied, float32 chooses either; such an example says nothing.
         slow = SlowStack(config, params)
         for x_d, at_start in zip(x, first, strict=True):
@@ -166,7 +167,7 @@ def test_steps_make_nothing_of_prepared_parameters_alone(name):
         return products_of(closed.jaxpr, [False] * fixed + [True] * (len(closed.jaxpr.invars) - fixed))[0]
 
     assert idle(mem.prepare(params)) == 0
-    assert idle(params) > 0 or name in RECURRENT  # it can tell
+    assert idle(params) > 0 or name in NO_STACK  # it can tell
 
 
 def products_of(jaxpr: Any, depends: list[bool]) -> tuple[int, list[bool]]:
@@ -363,7 +364,7 @@ def test_recall_describes_the_attention(name):
     time_t = np.arange(LENGTH) - np.maximum.accumulate(np.where(first, np.arange(LENGTH), 0))
     empty = memory.make(config).init_state()
     recall = jax.device_get(programs(config).unroll(params_of(config), empty, inputs(13), first)[2])
-    if name in RECURRENT:
+    if name in NO_STACK:
         assert recall == memory.Recall()
         return
     assert len(recall.window_hw) == config.layers

@@ -86,3 +86,14 @@ def judge(file: Path, goal: Mapping[str, float], episodes: int = 500, **more: An
 def cut(experiment: Experiment, share: float) -> dict[str, float]:
     """Success that falls with the number of dancers."""
     return {level: 1 - share * int(level[0]) / 8 for level in RECIPE.levels(experiment)}
+
+
+def made_by_return(folder: Path, seed: int = 0, ends: float = 8.0, oracle: float = 32.0) -> Path:
+    """A run of a task that is scored by its return, whose success is always 1."""
+    part = {"episodes": 10, "success": 1.0, "return": ends, "length": 100.0}
+    facts = {"scored_by": "return", "oracle": {"a": oracle}, "chance": {"a": 1.0}}
+    make(folder, seed=seed, levels={"a": part}, **{"return": ends, "success": 1.0, "config": facts})
+    score = {"episodes": 500, "success": 1.0, "low": 0.99, "high": 1.0, "return": ends + 1}
+    score |= {"return_low": ends + 0.5, "return_high": ends + 1.5, "length": 100.0, "oracle": oracle}
+    (folder / "eval.json").write_text(json.dumps({"greedy": {"a": score | {"return": 0.5}}, "sampled": {"a": score}}))
+    return folder

@@ -7,7 +7,7 @@ import pytest
 from hcam import report
 from hcam.report.curves import FAINT
 from hcam.runs.text import printable
-from tests.report.folders import LEVELS, make
+from tests.report.folders import LEVELS, made_by_return, make
 
 
 def panels(figure):
@@ -168,3 +168,19 @@ def test_drawing_leaves_the_settings_of_matplotlib_alone(tmp_path):
     before = dict(matplotlib.rcParams)
     report.curve([make(tmp_path / "run")], tmp_path / "out.png")
     assert dict(matplotlib.rcParams) == before
+
+
+def test_returns_have_a_scale_of_their_own_with_the_oracle_and_chance(tmp_path, monkeypatch):
+    import matplotlib.axes
+
+    drawn: list[float] = []
+    line = matplotlib.axes.Axes.axhline
+
+    def axhline(self, y, **look):
+        drawn.append(y)
+        return line(self, y, **look)
+
+    monkeypatch.setattr(matplotlib.axes.Axes, "axhline", axhline)
+    report.curve([made_by_return(tmp_path / "run")], tmp_path / "curve.png")
+    assert sorted(drawn) == [1.0, 32.0]
+    assert (tmp_path / "curve.png").stat().st_size > 10_000

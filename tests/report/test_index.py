@@ -6,7 +6,7 @@ import re
 import pytest
 
 from hcam.report import index
-from tests.report.folders import make
+from tests.report.folders import made_by_return, make
 
 
 def test_runs_evaluations_and_benchmarks_stand_in_their_groups(tmp_path):
@@ -50,3 +50,12 @@ def test_the_committed_index_is_what_the_command_makes(tmp_path):
     root = Path(__file__).parents[2] / "results"
     copy = shutil.copytree(root, tmp_path / "results")
     assert index.write(copy).read_text() == (root / index.INDEX).read_text(), "run `hcam report results`."
+
+
+def test_returns_are_listed_as_such(tmp_path):
+    made_by_return(tmp_path / "runs" / "one")
+    text = index.write(tmp_path).read_text()
+    assert "return, sampled" in text
+    assert "a 9.00, 28 % of the oracle" in text
+    make(tmp_path / "runs" / "two", evaluated=True)
+    assert "| score |" in index.write(tmp_path).read_text()

@@ -8,8 +8,10 @@ from markdown_it import MarkdownIt
 from hcam import recipes
 from hcam.recipes.ballet import EXPERIMENTS, RECIPE
 from hcam.report import panels
-from hcam.report.page import PAGE, chapter, write
+from hcam.report.page import PAGE, chapter, goals_of, write
+from hcam.report.results import collect
 from tests.report.folders import cut, judge, made
+from tests.report.test_goals import LEVEL
 
 ROOT = Path(__file__).parents[2]
 
@@ -179,3 +181,15 @@ def test_names_and_texts_from_folders_are_no_markup(tmp_path):
     assert html.count("<img") == 1  # the figure
     assert "heading</h1>" not in html
     assert len(row(text_of(tmp_path), f"`{tmp_path.name}/hcam-0`")) >= 9
+
+
+def test_steps_per_goal_have_a_picture_where_a_run_counted_them(tmp_path):
+    """Whatever the task: a goals.json in the folder of a run that is done is enough."""
+    (tmp_path / "images").mkdir()
+    folder = made(tmp_path, "hcam", seed=1)
+    (folder / "goals.json").write_text(json.dumps({"levels": {"2_delay16": LEVEL}}))
+    assert goals_of(list(collect(tmp_path, RECIPE).values())) == {RECIPE.find("hcam").title: {"2_delay16": LEVEL}}
+    text, pictures = chapter(RECIPE, tmp_path, tmp_path)
+    assert "![steps per goal](images/ballet-memories-goals.png)" in text
+    assert tmp_path / "images" / "ballet-memories-goals.png" in pictures
+    assert all(path.exists() for path in pictures)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from hcam import report
 from hcam.runs.text import printable
-from tests.report.folders import make
+from tests.report.folders import made_by_return, make
 
 
 def text_of(table, width=120):
@@ -132,3 +132,26 @@ def test_odd_numbers_of_training_are_shown_or_left_out(tmp_path, odd):
     folder = make(tmp_path / "run", seconds=odd, success=odd, **{"return": odd}, losses={"x": odd}, levels={"a": part})
     for table in (report.final_table(folder), *report.compare_tables([folder])):
         assert text_of(table)
+
+
+# Tasks that are scored by their return
+
+
+def test_returns_stand_with_their_interval_and_the_part_of_the_oracles(tmp_path):
+    folder = made_by_return(tmp_path / "one")
+    text = text_of(report.final_table(folder))
+    assert "9.00  (8.50 to 9.50)" in text
+    assert "28 % of the oracle" in text
+    assert "Return. Training" in text
+    compared = "".join(
+        map(text_of, report.compare_tables([folder, made_by_return(tmp_path / "two", seed=1, ends=15.0)]))
+    )
+    assert "Return, sampled evaluation" in compared
+    assert all(part in compared for part in ("9.00", "8.50-9.50", "16.00", "50 % of the oracle"))
+    assert "%," not in compared.splitlines()[0]
+
+
+def test_runs_that_are_scored_by_different_things_are_not_compared(tmp_path):
+    folders = [made_by_return(tmp_path / "one"), make(tmp_path / "two")]
+    with pytest.raises(ValueError, match="scored by different things, return and success: compare those"):
+        report.compare_tables(folders)

@@ -194,6 +194,8 @@ def test_all_levels_both_ways_and_seeds_together():
                 "low": low,
                 "high": high,
                 "return": 1.0,
+                "return_low": 1.0,
+                "return_high": 1.0,
                 "length": length,
             }
     assert progress[-1] == (48, 48)
@@ -208,3 +210,20 @@ def test_seeds_are_joined_by_their_own_parameters():
     assert abs(share - (1 + 0.25) / 2) < 4 * sqrt(0.25 * 0.75 / 400) / 2
     joined = found["greedy"]["blanks0"]
     assert (joined["low"], joined["high"]) == ev.interval(round(800 * share), 800)
+
+
+def test_the_interval_of_a_return_holds_its_mean_19_times_in_20():
+    draw, held = np.random.default_rng(0), []
+    for _ in range(2000):
+        returns = draw.exponential(3.0, 200)
+        low, high = ev.Score(200, 0, 0, 0, returns.mean(), 0, returns.std()).return_interval
+        held.append(low <= 3.0 <= high)
+    assert 0.93 < np.mean(held) < 0.965
+
+
+def test_seeds_together_have_the_interval_of_all_their_episodes():
+    returns = np.random.default_rng(0).normal(size=(2, 50)) + np.array([[0.0], [5.0]])
+    parts = [ev.Score(50, 0.0, 0, 0, one.mean(), 1.0, one.std()) for one in returns]
+    whole = ev.Score(100, 0.0, 0, 0, returns.mean(), 1.0, returns.std())
+    found = ev._joined(parts)
+    assert (found["return_low"], found["return_high"]) == pytest.approx(whole.return_interval)

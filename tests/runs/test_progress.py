@@ -5,8 +5,9 @@ import re
 import pytest
 from rich.console import Console
 
-from hcam.runs.progress import Display, View, clock, finite, line, number, percent, picture, sparkline
-from hcam.runs.text import printable
+from hcam.runs.measure import RETURN
+from hcam.runs.progress import Display, View, line, picture, sparkline
+from hcam.runs.text import clock, finite, number, percent, printable
 
 
 class Terminal(io.StringIO):
@@ -267,3 +268,22 @@ def test_interrupt_passes_and_the_cursor_comes_back():
     text = console.file.getvalue()
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
     assert console._live_stack == []  # the next display can start
+
+
+# Tasks that are scored by their return
+
+
+def test_returns_are_shown_with_the_part_of_the_oracles():
+    levels = {"a": {"return": 8.0, "success": 1.0, "episodes": 3}, "b": {"return": None, "episodes": 0}}
+    seeds = [{"return": 7.0, "success": 1.0}, {"return": 9.0, "success": 1.0}]
+    view = View("title", 100, measure=RETURN, oracle={"a": 32.0}).seen(
+        {"steps": 50, "rate": 1.0, "success": 1.0, "return": 8.0, "levels": levels, "seeds": seeds}
+    )
+    text = line(view)
+    assert "return 8.00  2 seeds 7.00 to 9.00  a 8.00 (25 % of the oracle)  b -" in text
+    assert "success" not in text
+    console = Console(file=io.StringIO(), width=100, record=True)
+    console.print(picture(view, None, 100))
+    shown = console.export_text()
+    assert re.search(r"a +8.00 +25.0 % +3 +▃", shown)
+    assert "of oracle" in shown

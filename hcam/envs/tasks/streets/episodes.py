@@ -53,7 +53,7 @@ def draw(key: jax.Array, level: LevelParams, count: int) -> Episode:
 def draw_goal(key: jax.Array, at: Map, state: jax.Array) -> jax.Array:
     """Any state but this one, uniformly: int32."""
     other = jax.random.randint(key, (), 0, at.states - 1)
-    return other + (other >= state)
+    return jnp.where(other >= state, other + 1, other)
 
 
 def group(at: Map, node: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -124,7 +124,7 @@ class Streets(Environment):
         """Knows the map and takes a shortest way to every goal."""
         return next_action(_episode(state).map, state.place, state.goal)
 
-    def draw(self, states: Sequence[State]) -> Any:
+    def picture(self, states: Sequence[State]) -> Any:
         """A map: the way so far, the goals that were collected, where the agent is and where it should go."""
         walk = [(int(state.place), int(state.goal)) for state in states]
         picture = maps.draw(jax.device_get(_episode(states[-1]).map), walk)

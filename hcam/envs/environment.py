@@ -120,6 +120,13 @@ class Environment:
         """The description of the episode that a state belongs to: what `episode` takes."""
         raise ValueError(f"{type(self).__name__} cannot describe its episodes.")
 
+    def picture(self, states: Sequence[State]) -> Any:
+        """What people should see of an episode after these states, its first one to now: uint8 [height, width, 3].
+
+        None: what the agent sees. It runs on the host, outside of compiled programs.
+        """
+        return None
+
     @property
     def is_saved(self) -> bool:
         """Whether a state is all there is: if the rest lives on the host, a resumed run starts its episodes anew."""

@@ -14,6 +14,7 @@ from hcam.envs.environment import Environment
 from hcam.envs.probes import Echo
 from hcam.envs.spaces import Box, Discrete, Tokens
 from hcam.viewer import show
+from hcam.viewer.frames import CELL, Frame
 from tests.packages import install
 
 
@@ -127,8 +128,8 @@ def test_a_probe_is_shown_as_cells(tmp_path):
     env = make("first_symbol")
     _, frames, _ = show.film(env, env.params("blanks2"), "auto", 0)
     assert len(frames) == 4 + 1
-    assert frames[0].pixels.shape == (show.CELL, 5 * show.CELL, 3)
-    shown = [frame.pixels[0, :: show.CELL, 0].tolist() for frame in frames]
+    assert frames[0].pixels.shape == (CELL, 5 * CELL, 3)
+    shown = [frame.pixels[0, ::CELL, 0].tolist() for frame in frames]
     assert sorted(shown[0]) == [0, 0, 0, 0, 255]
     assert shown[1] == shown[2] == [0] * 5
     assert shown[3] == [0, 0, 0, 0, 255]  # the cue
@@ -171,7 +172,7 @@ def test_other_observations_are_rows_of_cells_and_words_are_written():
     assert [frame.ending for frame in frames] == ["", "", "", "time is up"]
     assert frames[-1].reward == 0.75
     assert frames[0].text == "go left"
-    cells = frames[0].pixels[:: show.CELL, :: show.CELL, 0]
+    cells = frames[0].pixels[::CELL, ::CELL, 0]
     assert cells.tolist() == [[0, 255, 127, 127], [0, 255, 127, 0], [0, 255, 0, 0]]  # scaled; padded to the widest
 
 
@@ -252,5 +253,5 @@ def test_long_instructions_keep_their_end():
 
 def test_an_episode_without_words_ends_without_a_colon():
     pixels = np.zeros((1, 1, 3), np.uint8)
-    assert show.outcome(show.Frame(pixels, "", 10.0, "done")) == "done, reward 10"
-    assert show.outcome(show.Frame(pixels, "zee", 0.0, "time is up")) == "zee: time is up, reward 0"
+    assert show.outcome(Frame(pixels, "", 10.0, "done")) == "done, reward 10"
+    assert show.outcome(Frame(pixels, "zee", 0.0, "time is up")) == "zee: time is up, reward 0"

@@ -160,7 +160,9 @@ def _built(nodes: Any, streets: Any) -> Neighbourhoods:
 
 def _checked_nodes(nodes: Any) -> list[Any]:
     found = list(nodes) if _is_list(nodes) else []
-    fits = [_is_list(node) and len(node) == 2 and all(is_number(x) and abs(x) < LARGEST for x in node) for node in found]
+    fits = [
+        _is_list(node) and len(node) == 2 and all(is_number(x) and abs(x) < LARGEST for x in node) for node in found
+    ]
     if not 2 <= len(found) <= NODES or not all(fits):
         raise ValueError(f"nodes must be 2 to {NODES} places [x, y] in metres, but are {nodes!r}.")
     if len({tuple(np.round(10 * np.array(node)).tolist()) for node in found}) < len(found):
@@ -170,7 +172,9 @@ def _checked_nodes(nodes: Any) -> list[Any]:
 
 def _checked_streets(streets: Any, nodes: int) -> list[Any]:
     found = list(streets) if _is_list(streets) else []
-    fits = [_is_list(street) and len(street) == 2 and all(is_whole(n, 0, nodes - 1) for n in street) for street in found]
+    fits = [
+        _is_list(street) and len(street) == 2 and all(is_whole(n, 0, nodes - 1) for n in street) for street in found
+    ]
     if not found or not all(fits) or any(street[0] == street[1] for street in found):
         raise ValueError(f"streets must be pairs of two of the {nodes} nodes, counted from 0, but are {streets!r}.")
     return found
@@ -187,6 +191,10 @@ def _checked_symbols(symbols: Any) -> Any:
     if not _is_list(symbols) or sorted(symbols, key=repr) != sorted(range(STATES), key=repr):
         raise ValueError(f"symbols must be an order of the numbers 0 to {STATES - 1}, but are {symbols!r}.")
     return np.array(symbols, np.uint8)
+
+
+def _is_place(value: Any) -> bool:
+    return is_number(value) and abs(value) < LARGEST
 
 
 def _is_list(value: Any) -> bool:

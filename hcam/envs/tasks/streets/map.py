@@ -1,6 +1,7 @@
 """A map of a neighbourhood for people: streets, the way so far, goals, and where the agent looks."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ Point = NDArray[np.float64]
 def draw(at: Any, walk: Sequence[tuple[int, int]]) -> Picture:
     """The map of a neighbourhood of NumPy arrays, after a walk: the state and the goal of every step so far.
 
-    Blue: streets that were walked, and the agent at its node, facing a street. Orange: the goal, in the same way. Green:
-    goals that were collected.
+    Blue: streets that were walked, and the agent at its node, facing a street. Orange: the goal, in the same way.
+    Green: goals that were collected.
     """
     node_n2 = pixels(at.node_n2[: int(at.nodes)])
     ways = [(node_n2[at.tail_s[state]], node_n2[at.head_s[state]]) for state in range(int(at.states))]
@@ -49,13 +50,13 @@ def pixels(node_n2: NDArray[Any]) -> NDArray[np.float64]:
 
 def walked(at: Any, places: Sequence[int]) -> set[int]:
     """The streets that were walked: where the agent left a node, it went along the street that it faced."""
-    pairs = zip(places[:-1], places[1:], strict=True)
+    pairs = pairwise(places)
     return {before for before, after in pairs if at.tail_s[before] != at.tail_s[after]}
 
 
 def collected(walk: Sequence[tuple[int, int]]) -> set[int]:
     """The goals that were collected: those that were followed by another."""
-    return {goal for (_, goal), (_, new) in zip(walk[:-1], walk[1:], strict=True) if goal != new}
+    return {goal for (_, goal), (_, new) in pairwise(walk) if goal != new}
 
 
 def line(canvas: Canvas, a: Point, b: Point, thick: float, rgb: tuple[int, int, int]) -> None:

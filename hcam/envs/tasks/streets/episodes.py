@@ -43,7 +43,7 @@ def draw(key: jax.Array, level: LevelParams, count: int) -> Episode:
     """A neighbourhood, symbols, a uniform node and a uniform heading at it, and a goal elsewhere."""
     key_row, key_symbols, key_node, key_heading, key_goal = jax.random.split(key, 5)
     city, row = draw_row(key_row, level, count)
-    drawn = _map(*(jnp.asarray(array)[row] for array in table(count)), city)
+    drawn = _map(jax.tree.map(lambda array: jnp.asarray(array)[row], table(count)), city)
     node = jax.random.randint(key_node, (), 0, drawn.nodes)
     first, degree = group(drawn, node)
     start = first + jax.random.randint(key_heading, (), 0, degree)
@@ -62,20 +62,15 @@ def group(at: Map, node: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.argmax(here_s).astype(jnp.int32), here_s.sum(dtype=jnp.int32)
 
 
-def _map(
-    node_n2: jax.Array,
-    tail_s: jax.Array,
-    head_s: jax.Array,
-    forward_s: jax.Array,
-    nodes: jax.Array,
-    states: jax.Array,
-    city: jax.Array,
-) -> Map:
-    """A row of the table at full width."""
-    more = STATES - tail_s.size
+def _map(row: Neighbourhoods, city: jax.Array) -> Map:
+    """One neighbourhood, without the axis of rows, at full width."""
+    node_n2, tail_s, head_s, forward_s, nodes, states = (jnp.asarray(array) for array in row)
+    more = (0, STATES - tail_s.size)
     return Map(
         jnp.pad(node_n2, ((0, NODES - len(node_n2)), (0, 0))),
-        *(jnp.pad(row_s, (0, more)) for row_s in (tail_s, head_s, forward_s)),
+        jnp.pad(tail_s, more),
+        jnp.pad(head_s, more),
+        jnp.pad(forward_s, more),
         nodes.astype(jnp.int32),
         states.astype(jnp.int32),
         jnp.asarray(city, jnp.int32),
@@ -115,7 +110,7 @@ def from_description(description: Mapping[str, Any]) -> Episode:
     if city is not None and city not in CITIES:
         raise ValueError(f"city must be one of {', '.join(CITIES)}, or left out, but is {city!r}.")
     check_steps(steps)
-    at = _map(*(jnp.asarray(array) for array in made), jnp.int32(NOWHERE if city is None else CITIES.index(city)))
+    at = _map(made, jnp.int32(NOWHERE if city is None else CITIES.index(city)))
     start, goal = (_state(made, description[name], name) for name in ("start", "goal"))
     if start == goal:
         raise ValueError(f"goal must be another state than start, but both are {description['goal']!r}.")

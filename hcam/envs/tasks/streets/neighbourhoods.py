@@ -78,7 +78,7 @@ def rules(node_rn2: Ints, link_rnn: NDArray[np.bool_]) -> Neighbourhoods:
     row_w, tail_w, head_w = np.nonzero(link_rnn)
     bearing_w = bearing(node_rn2[row_w, head_w] - node_rn2[row_w, tail_w])
     order = np.lexsort((head_w, bearing_w, tail_w, row_w))
-    row_w, tail_w, head_w, bearing_w = (values[order] for values in (row_w, tail_w, head_w, bearing_w))
+    row_w, tail_w, head_w, bearing_w = row_w[order], tail_w[order], head_w[order], bearing_w[order]
     states_r = np.bincount(row_w, minlength=rows)
     place_w = np.arange(len(row_w)) - np.repeat(np.cumsum(states_r) - states_r, states_r)
     tail_rs, head_rs = (np.full((rows, STATES), NONE) for _ in range(2))

@@ -22,7 +22,7 @@ _MIX = (0x7FEB352D, 0x846CA68B)  # odd multipliers of a 32-bit mixing function
 
 def mix(*numbers: jax.Array) -> jax.Array:
     """A hash of integers: uint32, of their common shape."""
-    hashed = jnp.uint32(0x9E3779B9)
+    hashed: jax.Array = jnp.uint32(0x9E3779B9)
     for number in numbers:
         hashed = hashed ^ number.astype(jnp.uint32)
         for factor, shift in zip(_MIX, (16, 15), strict=True):

@@ -42,7 +42,9 @@ class City(NamedTuple):
 def bearing(offset_n2: NDArray[np.integer]) -> NDArray[np.float64]:
     """The compass bearing of a way, from metres east and north: radians in (-pi, pi], clockwise from north."""
     east_n, north_n = np.moveaxis(np.asarray(offset_n2, np.float64), -1, 0)
-    return np.asarray(np.arctan2(east_n + 0.0, north_n))  # + 0.0: south is pi, never -pi, which a negative zero would give
+    return np.asarray(
+        np.arctan2(east_n + 0.0, north_n)
+    )  # + 0.0: south is pi, never -pi, which a negative zero would give
 
 
 @cache

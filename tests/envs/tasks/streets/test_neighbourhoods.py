@@ -34,7 +34,9 @@ def test_all_at_once_is_one_at_a_time(name, junctions):
         assert made.nodes_r[row] == len(nodes)
         assert (made.node_rn2[row, : len(nodes)] == city.node_n2[nodes]).all()
         count = made.states_r[row]
-        found = [(nodes[a], nodes[b]) for a, b in zip(made.tail_rs[row, :count], made.head_rs[row, :count], strict=True)]
+        found = [
+            (nodes[a], nodes[b]) for a, b in zip(made.tail_rs[row, :count], made.head_rs[row, :count], strict=True)
+        ]
         assert len(found) == len(set(found)) == 2 * len(streets)
         assert {frozenset(way) for way in found} == streets
 

@@ -97,8 +97,8 @@ def quickstart(memory: str) -> Config:
 
 
 # Appendix "Detailed results", table "Numerical results from main experiments/figures", row "Streets": average reward of
-# an episode, mean and standard deviation over runs, average over evaluations during the last 1 % of training. Its figure
-# has 2 seeds. The split of the paper is not stated: its numbers stand beside our held-out cities.
+# an episode, mean and standard deviation over runs, average over evaluations during the last 1 % of training. Its
+# figure has 2 seeds. The split of the paper is not stated: its numbers stand beside our held-out cities.
 EXPERIMENTS = (
     Experiment(
         "hcam",

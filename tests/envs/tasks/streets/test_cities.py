@@ -56,9 +56,7 @@ def test_splits_are_disjoint_and_all_have_titles():
 def test_the_file_ships_its_licence_and_no_code():
     """Arrays alone; a pickle inside would be refused by `load`, which allows none."""
     with zipfile.ZipFile(FILE) as archive:
-        assert {name for name in archive.namelist()} == {
-            f"{c}_{part}.npy" for c in CITIES for part in ("node", "street")
-        }
+        assert set(archive.namelist()) == {f"{c}_{part}.npy" for c in CITIES for part in ("node", "street")}
     text = cities.FILE.with_name("cities.LICENSE.txt").read_text(encoding="utf-8")
     assert "OpenStreetMap contributors" in text
     assert "Open Database License" in text

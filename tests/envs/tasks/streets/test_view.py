@@ -5,7 +5,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from hcam.envs.tasks.streets import view
 from hcam.envs.tasks.streets.episodes import draw, from_description
 from hcam.envs.tasks.streets.levels import parse
 from hcam.envs.tasks.streets.view import fraction, mix, render
@@ -45,35 +47,37 @@ def test_the_same_state_looks_the_same_and_no_two_states_look_alike():
 def test_states_of_a_neighbourhood_differ_in_much_of_the_image():
     """The closest two of a neighbourhood, by the share of pixels that differ clearly."""
     at, view_rs = neighbourhoods(("train",), 20)
-    for row, view_s in enumerate(view_rs):
-        seen = view_s[: at.states[row]].astype(int)
+    for row, seen_s in enumerate(view_rs):
+        seen = seen_s[: at.states[row]].astype(int)
         differ = (np.abs(seen[:, None] - seen[None]).max(-1) > 16).mean((2, 3)) + np.eye(len(seen))
         assert differ.min() > 0.1
 
 
+ONE_STREET = {"nodes": [[0, 0], [0, 48]], "streets": [[0, 1]], "start": [0, 1], "goal": [1, 0]}
+
+
+@partial(jax.jit, static_argnums=0)
+def wall(turned, u_w, far_w):
+    """The colours of a wall of one street, 48 m long, at the height of the eye."""
+    numbers = jnp.uint32(5), jnp.bool_(turned), jnp.float32(0), u_w, jnp.zeros(1), far_w, jnp.float32(48)
+    return view._houses(*numbers)[1][0, 0]
+
+
 def test_a_street_has_the_same_houses_from_both_ends():
-    """Standing at one end and at the other, left and right change sides: the house halfway has the same colour."""
-    nodes = {"nodes": [[0, 0], [0, 48]], "streets": [[0, 1]], "start": [0, 1], "goal": [1, 0]}
-    there, back = (np.asarray(render(from_description(nodes).map, jnp.int32(s), 200)).astype(int) for s in (0, 1))
+    """Seen from the other end, left and right change sides: the same hue, in another light."""
+    for far in (3.0, 26.0, 40.0):
+        for side in (0.3, -0.3):
+            there = np.asarray(wall(False, jnp.array([side]), jnp.array([far])))
+            back = np.asarray(wall(True, jnp.array([-side]), jnp.array([48 - far])))
+            np.testing.assert_allclose(there / there.max(), back / back.max(), atol=1e-6)
+
+
+@pytest.mark.parametrize("side", [8, 84])
+def test_views_are_bytes_of_the_size_asked_for(side):
+    at = from_description(ONE_STREET).map
+    there, back = (jax.jit(partial(render, side=side))(at, jnp.int32(state)) for state in (0, 1))
+    assert (there.shape, there.dtype) == ((side, side, 3), jnp.uint8)
     assert (there != back).any()
-    rgb = [{tuple(rgb) for rgb in view[100:112].reshape(-1, 3).tolist()} for view in (there, back)]
-    assert rgb[0] != rgb[1]  # light and haze differ; the walls themselves are compared below
-    from hcam.envs.tasks.streets import view
-
-    street, length = jnp.uint32(5), jnp.float32(48)
-    u_w, v_h, far = jnp.array([0.3]), jnp.array([0.0]), jnp.array([26.0])
-    walls = partial(view._houses, street, heading=jnp.float32(0), v_h=v_h, length=length)
-    _, right = walls(jnp.bool_(False), u_w=u_w, far_w=far)
-    _, left = walls(jnp.bool_(True), u_w=-u_w, far_w=length - far)
-    hue = [np.asarray(rgb)[0, 0] / np.asarray(rgb).max() for rgb in (right, left)]
-    np.testing.assert_allclose(hue[0], hue[1], atol=1e-6)
-
-
-def test_views_are_bytes_of_the_size_asked_for():
-    nodes = {"nodes": [[0, 0], [0, 48]], "streets": [[0, 1]], "start": [0, 1], "goal": [1, 0]}
-    for side in (8, 84):
-        seen = render(from_description(nodes).map, jnp.int32(0), side)
-        assert (seen.shape, seen.dtype) == ((side, side, 3), jnp.uint8)
 
 
 def test_hashes_spread():

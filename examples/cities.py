@@ -27,7 +27,7 @@ def draw(path: Path) -> None:
         tail, place = np.nonzero(city.way_nd >= 0)
         ends = np.stack([city.node_n2[tail], city.node_n2[city.way_nd[tail, place]]], 1) / 1e4  # km
         once = tail < city.way_nd[tail, place]
-        ax.add_collection(LineCollection(ends[once], linewidths=0.25, colors="#1f2937"))
+        ax.add_collection(LineCollection(list(ends[once]), linewidths=0.25, colors="#1f2937"))
         ax.autoscale()
         ax.set_aspect("equal")
         ax.tick_params(labelsize=7)

@@ -82,7 +82,8 @@ def connected(link_e2: Links) -> Links:
             break
         label = new
     parts, sizes = np.unique(label[link_e2[:, 0]], return_counts=True)
-    return link_e2[label[link_e2[:, 0]] == parts[sizes.argmax()]]
+    kept: Links = link_e2[label[link_e2[:, 0]] == parts[sizes.argmax()]]
+    return kept
 
 
 def city(end_e22: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
@@ -99,7 +100,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the folder data/ of neatnet's source distribution")
     parser.add_argument("out", type=Path, help="the file to write")
     given = parser.parse_args()
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name, folder in FOLDERS.items():
         made = city(ends(given.data / folder / "simplified.parquet"))
         arrays |= {f"{name}_{part}": array for part, array in made.items()}

@@ -38,7 +38,8 @@ def test_paper_plays_the_published_rules_with_images():
 def test_fast_is_narrower_and_one_hot():
     config = RECIPE.preset("fast")
     assert config.agent.memory.width == config.agent.heads.hidden == 256
-    assert config.task.make().observation == "one_hot"
+    env: Any = config.task.make()
+    assert env.observation == "one_hot"
 
 
 @pytest.mark.parametrize("preset", ["quickstart", "fast", "paper"])

@@ -1,5 +1,7 @@
 """How episodes are drawn, and episodes in words."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hcam.envs.tasks.streets.episodes import draw, draw_goal, from_description, 
 from hcam.envs.tasks.streets.levels import parse
 from hcam.envs.tasks.streets.neighbourhoods import STATES
 
-LINE = {"nodes": [[0, 0], [100, 0], [200, 50.5]], "streets": [[0, 1], [1, 2]], "start": [0, 1], "goal": [2, 1]}
+LINE: Any = {"nodes": [[0, 0], [100, 0], [200, 50.5]], "streets": [[0, 1], [1, 2]], "start": [0, 1], "goal": [2, 1]}
 
 
 def drawn(name, count):
@@ -99,5 +101,6 @@ def test_more_streets_than_symbols_are_refused():
     streets = [[a, b] for a in range(9) for b in range(a)]
     with pytest.raises(ValueError, match="at most 30 streets, but there are 36"):
         from_description(LINE | {"nodes": nodes, "streets": streets})
+    nothing: Any = 7
     with pytest.raises(ValueError, match="but was given 7"):
-        from_description(7)
+        from_description(nothing)

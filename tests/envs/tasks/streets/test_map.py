@@ -1,5 +1,7 @@
 """The map for people: what is drawn where."""
 
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -7,7 +9,7 @@ from hcam.envs.tasks.streets import map as maps
 from hcam.envs.tasks.streets.episodes import from_description
 
 # West to east: 0, 1, 2. The states are, by node and bearing, 0: 0 -> 1, 1: 1 -> 0, 2: 1 -> 2, 3: 2 -> 1.
-LINE = {"nodes": [[0, 0], [100, 0], [200, 0]], "streets": [[0, 1], [1, 2]], "start": [0, 1], "goal": [2, 1]}
+LINE: Any = {"nodes": [[0, 0], [100, 0], [200, 0]], "streets": [[0, 1], [1, 2]], "start": [0, 1], "goal": [2, 1]}
 AT = jax.device_get(from_description(LINE).map)
 
 

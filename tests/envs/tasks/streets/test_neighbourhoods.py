@@ -12,7 +12,8 @@ from hcam.envs.tasks.streets.neighbourhoods import STATES, centres, of_city, sam
 
 def breadth_first(city, centre, junctions):
     """The same, one neighbourhood at a time: nodes in the order in which they were met, and streets between them."""
-    nodes, streets, queue = [centre], set(), deque([centre])
+    streets: set[frozenset[int]] = set()
+    nodes, queue = [centre], deque([centre])
     while sum(sum(node in street for street in streets) > 2 for node in nodes) < junctions:
         tail = queue.popleft()
         for head in (int(way) for way in city.way_nd[tail] if way >= 0):

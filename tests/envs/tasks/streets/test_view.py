@@ -1,6 +1,7 @@
 """Street views: the same place always looks the same, different places look different, over many neighbourhoods."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +33,8 @@ def neighbourhoods(names, each, count=64):
 def test_the_same_state_looks_the_same_and_no_two_states_look_alike():
     """3,000 states of 120 neighbourhoods. Few junctions to draw from, so that streets occur in several of them."""
     at, view_rs = neighbourhoods(("train", "test"), 60, count=8)
-    looks, states = {}, 0
+    looks: dict[tuple[int, ...], bytes] = {}
+    states = 0
     for row in range(len(view_rs)):
         for state in range(at.states[row]):
             ends = (at.node_n2[row, at.tail_s[row, state]], at.node_n2[row, at.head_s[row, state]])
@@ -53,7 +55,7 @@ def test_states_of_a_neighbourhood_differ_in_much_of_the_image():
         assert differ.min() > 0.1
 
 
-ONE_STREET = {"nodes": [[0, 0], [0, 48]], "streets": [[0, 1]], "start": [0, 1], "goal": [1, 0]}
+ONE_STREET: Any = {"nodes": [[0, 0], [0, 48]], "streets": [[0, 1]], "start": [0, 1], "goal": [1, 0]}
 
 
 @partial(jax.jit, static_argnums=0)

@@ -112,6 +112,10 @@ class Environment:
         """Which steps of this state's episode matter, and when they are asked for."""
         raise ValueError(f"{type(self).__name__} does not say which moment of an episode matters.")
 
+    def picture(self, states: Sequence[State]) -> Any:
+        """What `hcam show` draws after these states of an episode, uint8 [height, width, 3]; None: what is observed."""
+        return None
+
     def episode(self, description: Mapping[str, Any]) -> State:
         """The first state of exactly this episode, from a description in plain words."""
         raise ValueError(f"{type(self).__name__} cannot build an episode from a description.")
@@ -119,13 +123,6 @@ class Environment:
     def describe(self, state: State) -> dict[str, Any]:
         """The description of the episode that a state belongs to: what `episode` takes."""
         raise ValueError(f"{type(self).__name__} cannot describe its episodes.")
-
-    def picture(self, states: Sequence[State]) -> Any:
-        """What people should see of an episode after these states, its first one to now: uint8 [height, width, 3].
-
-        None: what the agent sees. It runs on the host, outside of compiled programs.
-        """
-        return None
 
     @property
     def is_saved(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from rich import box
 from rich.table import Table
@@ -19,12 +20,22 @@ from hcam import envs
 from hcam.envs.environment import Environment, EnvParams, Moments
 from hcam.envs.levels import level_of
 from hcam.envs.play import at_random, knowing
-from hcam.viewer.frames import Frame, frame_of
+from hcam.envs.spaces import Box, Discrete, Space, Tokens
 
 BACKGROUND, INK, FAINT, GOOD, BAD = (24, 24, 27), (244, 244, 245), (113, 113, 122), (74, 222, 128), (248, 113, 113)
 MATTERS = (96, 165, 250)  # the steps that have to be remembered, on the time line
+CELL = 12  # pixels of a number without an image
 SHEET_FRAMES, SHEET_COLUMNS = 64, 8
 MAX_FRAMES = 20_000
+
+
+class Frame(NamedTuple):
+    """One moment of an episode."""
+
+    pixels: NDArray[np.uint8]  # [height, width, 3]
+    text: str
+    reward: float  # so far
+    ending: str  # "", "done" or "time is up"
 
 
 class Film(NamedTuple):
@@ -80,9 +91,9 @@ def show(
             raise ValueError(f"{name} must be 1 to {most}, but is {number}.")
     out.parent.mkdir(parents=True, exist_ok=True)
     state, frames, level = film(env, env.params(*levels), policy, seed)
-    names = tuple(levels) or env.default_levels
-    scale = scale if env.picture([state]) is None else 1  # a picture for people is as large as it should be
-    title = f"{task} {names[level]}" if names else task
+    own = env.picture([jax.device_get(state)])  # as wide as 100 pixels would be, whatever its resolution
+    scale = scale if own is None else max(1, round(100 * scale / own.shape[1]))
+    title = " ".join((task, *(tuple(levels) or env.default_levels)[level : level + 1]))
     WRITERS[out.suffix](Film(frames, title, matters(env, state)), out, fps, scale)
     yield f"{out}: {len(frames)} frames, {out.stat().st_size / 1e3:,.0f} kB"
     yield from _story(env, state, frames)
@@ -128,17 +139,16 @@ def film(env: Environment, params: EnvParams, policy: str, seed: int) -> tuple[A
     """The first state of one episode, all its frames, the last one included, and the number of its level."""
     key_reset, key_play = jax.random.split(jax.random.key(seed))
     observation, start = jax.jit(env.reset)(key_reset, params)
-    drawn = env.picture([start]) is not None
-    step = jax.jit(partial(_step_inside if drawn else _step, env, _policy(env, policy, start)))
-    frames, states, reward = [frame_of(env, [start], observation, 0.0, "")], [start], 0.0
+    step = jax.jit(partial(_step, env, _policy(env, policy, start)))
+    states, state, reward = [jax.device_get(start)], start, 0.0
+    frames = [_frame(env, observation, states, 0.0, "")]
     while not frames[-1].ending:
         if len(frames) > MAX_FRAMES:
             raise ValueError(f"the episode is longer than {MAX_FRAMES:,} frames: choose a shorter level.")
-        key = jax.random.fold_in(key_play, len(frames))
-        observation, state, gain, ending, level = step(key, states[-1], params)
-        states = [*states, state] if drawn else [state]
+        observation, last, state, gain, ending, level = step(jax.random.fold_in(key_play, len(frames)), state, params)
         reward += float(gain)
-        frames.append(frame_of(env, states, observation, reward, ("", "time is up", "done")[int(ending)]))
+        states.append(jax.device_get(last))
+        frames.append(_frame(env, observation, states, reward, ("", "time is up", "done")[int(ending)]))
     return start, frames, int(level)
 
 
@@ -165,20 +175,44 @@ def matters(env: Environment, state: Any) -> Moments | None:
 
 
 def _step(env: Environment, act: Any, key: jax.Array, state: Any, params: EnvParams) -> Any:
-    """What an episode shows next, its last frame instead of the next episode's first."""
+    """What an episode shows next, its last frame and state instead of the next episode's first; and the next state."""
     key_act, key_step = jax.random.split(key)
-    _, state, reward, terminated, truncated, info = env.step(key_step, state, act(key_act, state, None), params)
+    action = act(key_act, state, None)
+    clone: Any = jax.random.clone  # the same key as in `env.step`, on purpose
+    draws, key_advance = type(env).picture is not Environment.picture, jax.random.split(clone(key_step))[0]
+    last = env.advance(key_advance, state, action, level_of(params, state))[0] if draws else state
+    _, state, reward, terminated, truncated, info = env.step(key_step, state, action, params)
     ending = jnp.where(terminated, 2, truncated.astype(jnp.int32))
-    return info["final_observation"], state, reward, ending, info.get("level", jnp.int32(0))
+    return info["final_observation"], last, state, reward, ending, info.get("level", jnp.int32(0))
 
 
-def _step_inside(env: Environment, act: Any, key: jax.Array, state: Any, params: EnvParams) -> Any:
-    """The same without a new episode after the last step: what draws a picture needs the last state."""
-    key_act, key_step = jax.random.split(key)
-    level = level_of(params, state)
-    state, reward, terminated, truncated, _ = env.advance(key_step, state, act(key_act, state, None), level)
-    ending = jnp.where(terminated, 2, truncated.astype(jnp.int32))
-    return env.observe(state, level), state, reward, ending, getattr(state, "level", jnp.int32(0))
+def _frame(env: Environment, observation: Any, states: Sequence[Any], reward: float, ending: str) -> Frame:
+    space = env.observation_space
+    parts = space if isinstance(space, dict) else {"observation": space}
+    seen = observation if isinstance(space, dict) else {"observation": observation}
+    text = " ".join(part.text(seen[name]) for name, part in parts.items() if isinstance(part, Tokens))
+    return Frame(_pixels(parts, seen) if (own := env.picture(states)) is None else own, text, reward, ending)
+
+
+def _pixels(parts: Mapping[str, Space], seen: Mapping[str, Any]) -> NDArray[np.uint8]:
+    """The image of an observation; numbers without an image as rows of cells, from dark (lowest) to light."""
+    for name, part in parts.items():
+        if isinstance(part, Box) and len(part.shape) == 3 and part.shape[-1] == 3:
+            scale = 255 / part.high if part.high > 0 else 1
+            return (np.asarray(seen[name]) * scale).clip(0, 255).astype(np.uint8)
+    rows = [_cells(part, np.asarray(seen[name])) for name, part in parts.items() if not isinstance(part, Tokens)]
+    width = max((len(row) for row in rows), default=1)
+    grey = np.stack([np.pad(row, (0, width - len(row))) for row in rows] or [np.zeros(1)])
+    return np.kron((255 * grey).astype(np.uint8)[..., None], np.ones((CELL, CELL, 3), np.uint8))
+
+
+def _cells(part: Box | Discrete, value: NDArray[Any]) -> NDArray[np.float64]:
+    if isinstance(part, Discrete):
+        return np.asarray(np.arange(part.n) == int(value), np.float64)
+    numbers = value.astype(np.float64).ravel()
+    bounded = np.isfinite([part.low, part.high]).all() and part.high - part.low < 1e6
+    low, high = (part.low, part.high) if bounded else (numbers.min(), numbers.max())
+    return (numbers - low) / max(high - low, 1e-9)
 
 
 def poster(film: Film, number: int, scale: int) -> Image.Image:
@@ -231,11 +265,9 @@ def write_mp4(film: Film, path: Path, fps: int, scale: int) -> None:
 
 def write_sheet(film: Film, path: Path, fps: int, scale: int) -> None:
     """Frames of the episode in reading order, each with its number, and a caption wherever the instruction changes."""
-    frames = film.frames
-    chosen = changes(frames)
+    frames, chosen = film.frames, changes(film.frames)
     height, width = (side * max(1, scale // 2) for side in frames[0].pixels.shape[:2])
-    label, gap = 18, 6
-    rows = -(-len(chosen) // SHEET_COLUMNS)
+    label, gap, rows = 18, 6, -(-len(chosen) // SHEET_COLUMNS)
     size = (SHEET_COLUMNS * (width + gap) + gap, rows * (height + label + gap) + gap + 2 * label)
     sheet = Image.new("RGB", size, BACKGROUND)
     pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(13)

@@ -14,7 +14,6 @@ from hcam.envs.environment import Environment
 from hcam.envs.probes import Echo
 from hcam.envs.spaces import Box, Discrete, Tokens
 from hcam.viewer import show
-from hcam.viewer.frames import CELL, Frame
 from tests.packages import install
 
 
@@ -128,8 +127,8 @@ def test_a_probe_is_shown_as_cells(tmp_path):
     env = make("first_symbol")
     _, frames, _ = show.film(env, env.params("blanks2"), "auto", 0)
     assert len(frames) == 4 + 1
-    assert frames[0].pixels.shape == (CELL, 5 * CELL, 3)
-    shown = [frame.pixels[0, ::CELL, 0].tolist() for frame in frames]
+    assert frames[0].pixels.shape == (show.CELL, 5 * show.CELL, 3)
+    shown = [frame.pixels[0, :: show.CELL, 0].tolist() for frame in frames]
     assert sorted(shown[0]) == [0, 0, 0, 0, 255]
     assert shown[1] == shown[2] == [0] * 5
     assert shown[3] == [0, 0, 0, 0, 255]  # the cue
@@ -172,13 +171,51 @@ def test_other_observations_are_rows_of_cells_and_words_are_written():
     assert [frame.ending for frame in frames] == ["", "", "", "time is up"]
     assert frames[-1].reward == 0.75
     assert frames[0].text == "go left"
-    cells = frames[0].pixels[::CELL, ::CELL, 0]
+    cells = frames[0].pixels[:: show.CELL, :: show.CELL, 0]
     assert cells.tolist() == [[0, 255, 127, 127], [0, 255, 127, 0], [0, 255, 0, 0]]  # scaled; padded to the widest
 
 
 def test_an_expert_that_is_asked_for_must_exist():
     with pytest.raises(ValueError, match="Mixed has no scripted expert"):
         show.film(Mixed(), (), "expert", 0)
+
+
+# Tasks that draw themselves -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Count(Environment):
+    """Counts to three; its picture has a row for every state so far."""
+
+    action_space = Discrete(2)
+    observation_space = Discrete(9)
+
+    def start(self, key, level):
+        return jnp.int32(0)
+
+    def advance(self, key, state, action, level):
+        return state + 1, jnp.float32(1), state >= 2, jnp.bool_(False), {}
+
+    def observe(self, state, level):
+        return state
+
+    def picture(self, states):
+        return np.stack([np.full((320, 3), int(state), np.uint8) for state in states])
+
+
+def test_a_picture_takes_the_place_of_the_observation_and_sees_all_states_the_last_included():
+    _, frames, _ = show.film(Count(), (), "random", 0)
+    assert [frame.pixels[:, 0, 0].tolist() for frame in frames] == [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
+    assert [frame.ending for frame in frames] == ["", "", "", "done"]
+    assert frames[-1].reward == 3
+
+
+def test_a_large_picture_is_not_enlarged(tmp_path, monkeypatch):
+    monkeypatch.setattr("hcam.envs.make", lambda task: Count())
+    for scale, width in ((4, 320), (8, 640)):
+        path, _ = written(tmp_path, "a.gif", "count", (), scale=scale)
+        with Image.open(path) as gif:
+            assert gif.size[0] == width
 
 
 # The list of tasks ----------------------------------------------------------------------------------------------------
@@ -253,5 +290,5 @@ def test_long_instructions_keep_their_end():
 
 def test_an_episode_without_words_ends_without_a_colon():
     pixels = np.zeros((1, 1, 3), np.uint8)
-    assert show.outcome(Frame(pixels, "", 10.0, "done")) == "done, reward 10"
-    assert show.outcome(Frame(pixels, "zee", 0.0, "time is up")) == "zee: time is up, reward 0"
+    assert show.outcome(show.Frame(pixels, "", 10.0, "done")) == "done, reward 10"
+    assert show.outcome(show.Frame(pixels, "zee", 0.0, "time is up")) == "zee: time is up, reward 0"

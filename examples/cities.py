@@ -1,4 +1,4 @@
-"""The cities of One-Shot StreetLearn: a picture of their streets, and a table of what a neighbourhood is like there.
+"""The cities of One-Shot StreetLearn: pictures of their streets, and tables of what a neighbourhood is like there.
 
 python examples/cities.py --out docs/images
 python examples/cities.py --quick      # a few episodes, seconds
@@ -11,12 +11,14 @@ import jax
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.collections import LineCollection
+from PIL import Image, ImageDraw
 
 from hcam.envs.play import at_random, begin, knowing, play
 from hcam.envs.tasks.streets import Streets
 from hcam.envs.tasks.streets.cities import CITIES, TEST_CITIES, TITLES, load
 from hcam.envs.tasks.streets.levels import JUNCTIONS, LEVELS, parse
 from hcam.envs.tasks.streets.neighbourhoods import centres, sample
+from hcam.envs.tasks.streets.view import render
 
 
 def draw(path: Path) -> None:
@@ -37,6 +39,25 @@ def draw(path: Path) -> None:
     axes.flat[-1].text(0.5, 0.5, notice, ha="center", va="center", fontsize=11)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
+
+
+def draw_views(path: Path) -> None:
+    """A neighbourhood of Liège: its map, and what the agent sees in each state, a node after the other."""
+    env = Streets(observation="pixels", neighbourhoods=16)
+    state = env.reset(jax.random.key(6), env.params("liege"))[1]
+    at = state.episode.map
+    views = jax.jit(jax.vmap(lambda place: render(at, place, env.side)))(jax.numpy.arange(at.states))
+    map_height, gap, columns = 320, 4, 9
+    plain = Streets(neighbourhoods=16).picture([state])
+    rows = -(-len(views) // columns)
+    sheet = Image.new("RGB", (map_height + columns * (env.side + gap), max(map_height, rows * (env.side + 14))))
+    sheet.paste(Image.fromarray(plain), (0, 0))
+    pen = ImageDraw.Draw(sheet)
+    for number, seen in enumerate(np.asarray(views)):
+        x, y = map_height + number % columns * (env.side + gap), number // columns * (env.side + 14)
+        sheet.paste(Image.fromarray(seen), (x, y + 12))
+        pen.text((x, y), f"{at.tail_s[number]} -> {at.head_s[number]}")
+    sheet.save(path)
 
 
 def sizes(name: str, every: int) -> list[str]:
@@ -72,6 +93,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few episodes and neighbourhoods")
     given = parser.parse_args()
     draw(given.out / "cities.png")
+    draw_views(given.out / "streets-views.png")
     print("| city | nodes | streets | junctions | nodes, | streets, | states of a neighbourhood |")
     print("| --- " * 7 + "|")
     for name in CITIES:

@@ -55,6 +55,13 @@ def test_things(tmp_path):
     assert (tmp_path / "things.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_cities(tmp_path):
+    printed = run("cities.py", "--out", str(tmp_path), **STRICT)
+    assert re.search(r"^\| Liège \| 9,555 \| 12,297 \| 6,992 \|", printed, re.MULTILINE)
+    assert re.search(r"^\| `quick_test` \(50 steps\) \| [\d.]+ ± [\d.]+ \|", printed, re.MULTILINE)
+    assert (tmp_path / "cities.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.slow
 def test_linen_agent():
     assert re.search(r"^memory hcam: success [\d.]+%, chance 12.5%$", run("linen_agent.py"), re.MULTILINE)

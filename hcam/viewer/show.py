@@ -91,8 +91,9 @@ def show(
             raise ValueError(f"{name} must be 1 to {most}, but is {number}.")
     out.parent.mkdir(parents=True, exist_ok=True)
     state, frames, level = film(env, env.params(*levels), policy, seed)
-    names = tuple(levels) or env.default_levels
-    title = f"{task} {names[level]}" if names else task
+    own = env.picture([jax.device_get(state)])  # as wide as 100 pixels would be, whatever its resolution
+    scale = scale if own is None else max(1, round(100 * scale / own.shape[1]))
+    title = " ".join((task, *(tuple(levels) or env.default_levels)[level : level + 1]))
     WRITERS[out.suffix](Film(frames, title, matters(env, state)), out, fps, scale)
     yield f"{out}: {len(frames)} frames, {out.stat().st_size / 1e3:,.0f} kB"
     yield from _story(env, state, frames)
@@ -264,10 +265,9 @@ def write_mp4(film: Film, path: Path, fps: int, scale: int) -> None:
 
 def write_sheet(film: Film, path: Path, fps: int, scale: int) -> None:
     """Frames of the episode in reading order, each with its number, and a caption wherever the instruction changes."""
-    frames, label, gap = film.frames, 18, 6
-    chosen = changes(frames)
+    frames, chosen = film.frames, changes(film.frames)
     height, width = (side * max(1, scale // 2) for side in frames[0].pixels.shape[:2])
-    rows = -(-len(chosen) // SHEET_COLUMNS)
+    label, gap, rows = 18, 6, -(-len(chosen) // SHEET_COLUMNS)
     size = (SHEET_COLUMNS * (width + gap) + gap, rows * (height + label + gap) + gap + 2 * label)
     sheet = Image.new("RGB", size, BACKGROUND)
     pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(13)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hcam import recipes
 from hcam.cli import main
 from tests.report.folders import made, make
 
@@ -55,7 +56,7 @@ def test_a_folder_of_a_tasks_name_is_a_run(tmp_path, capsys):
         (["empty"], "empty has no metrics.jsonl: give a folder in which `hcam train` has run."),
         (["waltz"], "there is no run folder waltz"),
         (["ballet", "run"], "there is no run folder ballet"),
-        (["run", "--results", "x"], "--results goes with tasks (ballet, objects, words, match)"),
+        (["run", "--results", "x"], f"--results goes with tasks ({', '.join(recipes.every())})"),
         (["torn"], "eval.json is damaged"),
     ],
 )

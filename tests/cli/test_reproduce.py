@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hcam import api
+from hcam import api, recipes
 from hcam.cli import evaluate, main, train
 from hcam.recipes.ballet import EXPERIMENTS, RECIPE
 from tests.cli.test_report import elsewhere, refusal
@@ -120,11 +120,14 @@ def test_a_run_that_is_stopped_ends_it(calls, monkeypatch):
     assert calls == []
 
 
+NO_WALTZ = f"there are no experiments for 'waltz': there are some for {', '.join(recipes.every())}."
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["waltz"], "there are no experiments for 'waltz': there are some for ballet, objects, words, match."),
-        (["waltz", "hcam"], "there are no experiments for 'waltz': there are some for ballet, objects, words, match."),
+        (["waltz"], NO_WALTZ),
+        (["waltz", "hcam"], NO_WALTZ),
         (["ballet", "k1"], "ballet has no experiment 'k1': there are hcam, trxl, lstm, hcam-246, hcam-k1,"),
         (["ballet", "hcam-k1"], "hcam-k1-0 is not hcam-k1, top_k is 8: move it away, or choose another --runs."),
     ],

@@ -180,6 +180,44 @@ def test_an_expert_that_is_asked_for_must_exist():
         show.film(Mixed(), (), "expert", 0)
 
 
+# Tasks that draw themselves -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Count(Environment):
+    """Counts to three; its picture has a row for every state so far."""
+
+    action_space = Discrete(2)
+    observation_space = Discrete(9)
+
+    def start(self, key, level):
+        return jnp.int32(0)
+
+    def advance(self, key, state, action, level):
+        return state + 1, jnp.float32(1), state >= 2, jnp.bool_(False), {}
+
+    def observe(self, state, level):
+        return state
+
+    def picture(self, states):
+        return np.stack([np.full((320, 3), int(state), np.uint8) for state in states])
+
+
+def test_a_picture_takes_the_place_of_the_observation_and_sees_all_states_the_last_included():
+    _, frames, _ = show.film(Count(), (), "random", 0)
+    assert [frame.pixels[:, 0, 0].tolist() for frame in frames] == [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
+    assert [frame.ending for frame in frames] == ["", "", "", "done"]
+    assert frames[-1].reward == 3
+
+
+def test_a_large_picture_is_not_enlarged(tmp_path, monkeypatch):
+    monkeypatch.setattr("hcam.envs.make", lambda task: Count())
+    for scale, width in ((4, 320), (8, 640)):
+        path, _ = written(tmp_path, "a.gif", "count", (), scale=scale)
+        with Image.open(path) as gif:
+            assert gif.size[0] == width
+
+
 # The list of tasks ----------------------------------------------------------------------------------------------------
 
 

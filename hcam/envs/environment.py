@@ -120,6 +120,10 @@ class Environment:
         """The description of the episode that a state belongs to: what `episode` takes."""
         raise ValueError(f"{type(self).__name__} cannot describe its episodes.")
 
+    def picture(self, observation: Observation) -> Any:
+        """An observation for people, uint8 [height, width, 3]: for `hcam show`. None: as it is."""
+        return None
+
     @property
     def is_saved(self) -> bool:
         """Whether a state is all there is: if the rest lives on the host, a resumed run starts its episodes anew."""

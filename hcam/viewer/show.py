@@ -183,7 +183,8 @@ def _frame(env: Environment, observation: Any, reward: float, ending: str) -> Fr
     parts = space if isinstance(space, dict) else {"observation": space}
     seen = observation if isinstance(space, dict) else {"observation": observation}
     texts = [part.text(seen[name]) for name, part in parts.items() if isinstance(part, Tokens)]
-    return Frame(_pixels(parts, seen), " ".join(texts), reward, ending)
+    drawn = env.picture(observation)
+    return Frame(_pixels(parts, seen) if drawn is None else drawn, " ".join(texts), reward, ending)
 
 
 def _pixels(parts: Mapping[str, Space], seen: Mapping[str, Any]) -> NDArray[np.uint8]:

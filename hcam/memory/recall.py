@@ -10,7 +10,7 @@ have a weight of zero. These are large matrix products, for many queries over do
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -84,8 +84,14 @@ def read(
     mask = None if mask is None else jnp.asarray(mask)
     _check(params, queries, keys, contents, mask, k=k, heads=heads, positions=positions, order=order, form=form)
     checks.switch(gradients=gradients, recall=recall)
-    options = {"positions": positions, "order": order, "form": form, "gradients": gradients, "recall": recall}
-    one = partial(read_chunks, k=k, heads=heads, **options)
+    options: dict[str, Any] = {
+        "positions": positions,
+        "order": order,
+        "form": form,
+        "gradients": gradients,
+        "recall": recall,
+    }
+    one: Callable[..., Any] = partial(read_chunks, k=k, heads=heads, **options)
     for _ in queries.shape[:-2]:
         one = jax.vmap(one, in_axes=(None, 0, 0, 0, None if mask is None else 0))
     output, recalled = one(params, queries, keys, (contents,), mask)

@@ -39,7 +39,9 @@ class Given(NamedTuple):
 def sizes(reader: str, space: Spaces, actions: int) -> Sizes:
     """Refuses observations that a reader cannot read."""
     parts: dict[str, Any] = space if isinstance(space, dict) else {}
-    memory, query, filled = (parts.get(name) for name in ("memory", "query", "filled"))
+    memory: Any = parts.get("memory")
+    query: Any = parts.get("query")
+    filled: Any = parts.get("filled")
     fits = isinstance(memory, Box) and isinstance(query, Box) and isinstance(filled, Discrete)
     if not fits or set(parts) != {"memory", "query", "filled"} or len(memory.shape) != 3 or len(query.shape) != 2:
         shown = ", ".join(f"{name} {list(part.shape)}" for name, part in parts.items()) or "a single array"
@@ -47,7 +49,7 @@ def sizes(reader: str, space: Spaces, actions: int) -> Sizes:
             f"{reader} reads observations that have a memory [M, C, F], a query [Q, F] and a number `filled`, but this "
             f"task shows {shown}: choose another --memory."
         )
-    found = Sizes(*memory.shape[:2], query.shape[0], query.shape[1])
+    found = Sizes(memory.shape[0], memory.shape[1], query.shape[0], query.shape[1])
     if memory.shape[2] != found.features or filled.n != found.chunks + 1 or actions != found.query - 1:
         raise ValueError(
             f"{reader} needs items of one size in memory and query, `filled` from 0 to the number of chunks and an "

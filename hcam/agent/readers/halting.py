@@ -11,9 +11,9 @@ EPSILON = 0.01  # adaptive computation time stops once this much is left (Graves
 def adaptive_shares(stop_nt: Array) -> tuple[Array, Array]:
     """Adaptive computation time for T tokens: the share of each hop's state, and the cost, [N, T] and [T].
 
-    `stop_nt` are probabilities of stopping after each hop. A token stops at the hop where their sum comes within EPSILON of 1; that
-    hop has what is left, later ones have nothing. The last hop stops in any case. The cost is the number of hops plus
-    the remainder, which is the part that has a gradient.
+    `stop_nt` are probabilities of stopping after each hop. A token stops at the hop where their sum comes within
+    EPSILON of 1: that hop has what is left, later ones have nothing. The last hop stops in any case. The cost is the
+    number of hops plus the remainder, which is the part that has a gradient.
     """
     before_nt = jnp.cumsum(stop_nt, axis=0) - stop_nt
     running_nt = before_nt < 1 - EPSILON

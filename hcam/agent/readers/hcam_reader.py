@@ -73,9 +73,7 @@ def answer(config: HCAMReader, dtype: str, params: Params, observation: Observat
     return given.answer(params, y_qd.mean(0), seen.query_qd)
 
 
-def layer(
-    config: HCAMReader, params: Params, x_qd: Array, key_md: Array, content_mcd: Array, known_m: Array
-) -> Array:
+def layer(config: HCAMReader, params: Params, x_qd: Array, key_md: Array, content_mcd: Array, known_m: Array) -> Array:
     """Local attention among the items of the query, recall from the given memory, MLP: as in the agent's HCAM."""
     local_qd = layer_norm(params["local"]["norm"], x_qd)
     y_qd = x_qd + given.attend(params["local"], local_qd, local_qd, config.heads)

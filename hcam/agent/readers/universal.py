@@ -1,8 +1,8 @@
 """A Universal Transformer (Dehghani et al. 2019) that attends over all items of a memory and of a query as tokens.
 
-One layer with the same weights is applied again and again. Each token stops by adaptive computation time, or all after a
-fixed number of hops. The order of the chunks tells nothing, so tokens have no position in the sequence: they have a code
-for their place in a chunk or their role in the query, and attention knows which tokens are of the same chunk.
+One layer with the same weights is applied again and again. Each token stops by adaptive computation time, or all after
+a fixed number of hops. The order of the chunks tells nothing, so tokens have no position in the sequence: they have a
+code for their place in a chunk or their role in the query, and attention knows which tokens are of the same chunk.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,8 @@ from hcam.memory import checks
 from hcam.memory.layers import broadcast_like, init_linear, init_mlp, layer_norm, linear, mlp, sinusoids, to_float32
 from hcam.memory.stack import scale_down
 from hcam.types import Array, Observation, Output, Params
+
+STOP_BIAS = -3.0  # at first, all hops are made: who stops after two never learns what the others would be good for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,7 @@ def init_params(config: UniversalTransformer, found: Sizes, key: Array) -> Param
         "attention": scale_down(given.init_attention(key_attention, width)),
         "near": jnp.zeros((config.heads, found.items, found.items), jnp.float32),
         "mlp": scale_down(init_mlp(key_mlp, width, config.mlp * width)),
-        "stop": init_linear(key_stop, width, 1),
+        "stop": init_linear(key_stop, width, 1, scale=1e-2) | {"b": jnp.full(1, STOP_BIAS, jnp.float32)},
     }
 
 

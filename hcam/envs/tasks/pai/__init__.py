@@ -1,4 +1,4 @@
-"""Paired associative inference, of Banino et al. (2020): levels.py and episodes.py have the data, stimuli.py the items."""
+"""Paired associative inference, of Banino et al. (2020): levels.py and episodes.py have data, stimuli.py the items."""
 
 from hcam.envs.tasks.pai.pai import PairedInference
 

@@ -1,4 +1,4 @@
-"""The episodes of paired associative inference: which items form chains, in which order pairs are stored, what is asked.
+"""The episodes of paired associative inference: which items form chains, how pairs are ordered, what is asked.
 
 Axis letters: N chains, L letters, S = N L items, R pairs (rows of the memory).
 """
@@ -35,7 +35,7 @@ def draw(key: jax.Array, level: LevelParams, sequences: int, longest: int) -> Ep
     query = jax.random.categorical(key_query, jnp.log(level.weight_x)).astype(jnp.int32)
     chain, away, answer = jax.random.randint(key_chain, (3,), 0, jnp.array([sequences, sequences - 1, 2]))
     return Episode(
-        draw_items(key_item, level.first, level.count, sequences * longest).reshape(sequences, longest),
+        draw_items(key_item, level.first, level.size, sequences * longest).reshape(sequences, longest),
         shuffled(key_row, known_r),
         level.length,
         query // LONGEST,
@@ -60,7 +60,7 @@ def draw_items(key: jax.Array, first: jax.Array, count: jax.Array, items: int) -
 def shuffled(key: jax.Array, first_n: jax.Array) -> jax.Array:
     """Numbers from 0 in random order, int32 [N]; those for which `first_n` is true come before all others.
 
-    Ranks by counting, not by sorting: XLA sorts slowly. The lowest bits are the number itself, so that no two are equal.
+    Ranks by counting, not by sorting: XLA sorts slowly. The lowest bits are the number itself: no two are equal.
     """
     number_n = jnp.arange(first_n.size, dtype=jnp.uint32)
     drawn_n = (jax.random.bits(key, first_n.shape, jnp.uint32) >> 8 << 7) | number_n

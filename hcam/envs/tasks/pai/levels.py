@@ -30,7 +30,7 @@ class LevelParams(NamedTuple):
 
     length: jax.Array  # int32, letters of a chain
     first: jax.Array  # int32, the number of the pool's first item
-    count: jax.Array  # int32, items of the pool
+    size: jax.Array  # int32, items of the pool
     weight_x: jax.Array  # float32 [LONGEST * LONGEST], how often each query is asked: cue * LONGEST + match
 
 

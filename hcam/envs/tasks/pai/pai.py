@@ -1,7 +1,7 @@
 """Paired associative inference: A goes with B and B goes with C, so which of two items goes with A?
 
-levels.py says how long chains are and what is asked, episodes.py what goes with what, stimuli.py what items look like. An
-episode is one step: it shows a memory of pairs and a query, and the action is one of the two options.
+levels.py says how long chains are and what is asked, episodes.py what goes with what, stimuli.py what items look like.
+An episode is one step: it shows a memory of pairs and a query, and the action is one of the two options.
 """
 
 from collections.abc import Mapping, Sequence

@@ -73,7 +73,7 @@ def standardised(raw_nx: Any, train: int, features: int, seed: int) -> Table:
     matrix_xf = np.random.default_rng(seed).standard_normal((flat_nx.shape[1], features), np.float32)
     projected_nf = (flat_nx - flat_nx[:train].mean(0)) @ matrix_xf
     deviation_f = projected_nf[:train].std(0)
-    return np.clip(projected_nf / np.maximum(deviation_f, 1e-6), -LIMIT, LIMIT).astype(np.float32)
+    return np.asarray(np.clip(projected_nf / np.maximum(deviation_f, 1e-6), -LIMIT, LIMIT), np.float32)
 
 
 # Where pictures come from ---------------------------------------------------------------------------------------------

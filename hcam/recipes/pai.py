@@ -12,7 +12,7 @@ from typing import Any
 
 from hcam.agent import AgentConfig
 from hcam.config import Config, RunConfig, TaskConfig
-from hcam.envs.tasks.pai.levels import PAPER_LEVELS, test_levels
+from hcam.envs.tasks.pai.levels import PAPER_LEVELS, held_out_levels
 from hcam.envs.tasks.pai.pai import SEQUENCES
 from hcam.learning.learner import LearnerConfig
 from hcam.learning.objectives import ObjectiveConfig
@@ -78,7 +78,7 @@ def longer(length: int) -> dict[str, Any]:
     }
 
 
-HELD_OUT = ("length3_test", *test_levels(3))
+HELD_OUT = ("length3_test", *held_out_levels(3))
 
 # HCAM: appendix "Detailed results", row "Associative": mean and standard deviation over 3 seeds, selected by validation
 # accuracy; which queries it counts is not said, so it stands beside the hardest. MEMO and UT: Banino et al. (2020), as
@@ -124,14 +124,14 @@ EXPERIMENTS = (
         "HCAM",
         overrides=longer(4),
         quote="Not in the paper, which has chains of three alone.",
-        evaluate=("length4_test", *test_levels(4)),
+        evaluate=("length4_test", *held_out_levels(4)),
     ),
     Experiment(
         "hcam-length5",
         "HCAM",
         overrides=longer(5),
         quote="Not in the paper, which has chains of three alone.",
-        evaluate=("length5_test", *test_levels(5)),
+        evaluate=("length5_test", *held_out_levels(5)),
     ),
 )
 
@@ -149,7 +149,7 @@ SECTIONS = (
         "Chains of four",
         "48 pairs; the ends of a chain are two pairs apart from each other.",
         ("hcam-length4",),
-        ("length4", "length4_test", *test_levels(4)),
+        ("length4", "length4_test", *held_out_levels(4)),
         figure="length4",
         hardest="length4_test_ad",
     ),
@@ -157,7 +157,7 @@ SECTIONS = (
         "Chains of five",
         "64 pairs; the ends of a chain are three pairs apart from each other.",
         ("hcam-length5",),
-        ("length5", "length5_test", *test_levels(5)),
+        ("length5", "length5_test", *held_out_levels(5)),
         figure="length5",
         hardest="length5_test_ae",
     ),
@@ -180,5 +180,5 @@ RECIPE = Recipe(
     experiments=EXPERIMENTS,
     sections=SECTIONS,
     reading=READING,
-    try_levels=test_levels(3),
+    try_levels=held_out_levels(3),
 )

@@ -16,6 +16,7 @@ from hcam.memory.window import MASKED, split_heads
 from hcam.types import Array, Output, Params
 
 EMBEDDING, OUTPUT, VALUE, ROLES = "embedding", "output", "value", "roles"
+ROLE_SCALE = 0.1  # of codes that are added to embedded items, which have unit variance
 CUE, OPTION = 0, 1  # roles of the query's items
 
 
@@ -68,14 +69,18 @@ def check(config: Any) -> None:
 
 
 def init(key: Array, given: Sizes, width: int) -> Params:
-    """The embedding that memory, query and options share, the roles of the query's items, and the answer."""
-    key_embedding, key_roles, key_output, key_value = jax.random.split(key, 4)
+    """The embedding that memory, query and options share, and the answer."""
+    key_embedding, key_output, key_value = jax.random.split(key, 3)
     return {
         EMBEDDING: init_linear(key_embedding, given.features, width),
-        ROLES: 0.1 * jax.random.normal(key_roles, (2, width), jnp.float32),
         OUTPUT: init_linear(key_output, width, width),
         VALUE: init_linear(key_value, width, 1, scale=1e-4),
     }
+
+
+def init_roles(key: Array, width: int) -> Params:
+    """For `with_roles`."""
+    return {ROLES: ROLE_SCALE * jax.random.normal(key, (2, width), jnp.float32)}
 
 
 def embed(params: Params, observation: Any, dtype: str) -> Given:

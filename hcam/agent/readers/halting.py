@@ -17,8 +17,8 @@ def adaptive_shares(stop_nt: Array) -> tuple[Array, Array]:
     """
     before_nt = jnp.cumsum(stop_nt, axis=0) - stop_nt
     running_nt = before_nt < 1 - EPSILON
-    last = jnp.arange(len(stop_nt))[:, None] == len(stop_nt) - 1
-    stops_nt = running_nt & ((before_nt + stop_nt >= 1 - EPSILON) | last)
+    enough_nt = (before_nt + stop_nt >= 1 - EPSILON).at[-1].set(True)
+    stops_nt = running_nt & enough_nt
     left_nt = 1 - before_nt
     share_nt = jnp.where(stops_nt, left_nt, jnp.where(running_nt, stop_nt, 0.0))
     hops_t = running_nt.sum(0).astype(stop_nt.dtype)
@@ -33,4 +33,4 @@ def stopping_shares(stop_n: Array) -> tuple[Array, Array]:
     stop_n = stop_n.at[-1].set(1.0)
     reached_n = jnp.concatenate([jnp.ones(1, stop_n.dtype), jnp.cumprod(1 - stop_n)[:-1]])
     share_n = stop_n * reached_n
-    return share_n, (share_n * jnp.arange(1, len(stop_n) + 1)).sum()
+    return share_n, (share_n * jnp.arange(1, len(stop_n) + 1, dtype=share_n.dtype)).sum()

@@ -50,9 +50,9 @@ class HCAMReader:
 
 
 def init_params(config: HCAMReader, found: Sizes, key: Array) -> Params:
-    key_given, *layer_keys = jax.random.split(key, 1 + config.layers)
+    key_given, key_roles, *layer_keys = jax.random.split(key, 2 + config.layers)
     layers = {f"layer_{n}": init_layer(config, layer_key) for n, layer_key in enumerate(layer_keys)}
-    return given.init(key_given, found, config.width) | layers
+    return given.init(key_given, found, config.width) | given.init_roles(key_roles, config.width) | layers
 
 
 def init_layer(config: HCAMReader, key: Array) -> Params:

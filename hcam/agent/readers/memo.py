@@ -52,8 +52,10 @@ def init_params(config: Memo, found: Sizes, key: Array) -> Params:
     width = config.width
     return given.init(key_given, found, width) | {
         "begin": init_linear(key_begin, found.query * width, width),
-        "key": init_linear(key_key, found.items * width, width, bias=False),
-        "value": init_linear(key_value, found.items * width, width, bias=False),
+        "memory": {
+            "key": init_linear(key_key, found.items * width, width, bias=False),
+            "value": init_linear(key_value, found.items * width, width, bias=False),
+        },
         "hop": scale_down(
             {
                 "norm": init_norm(width),
@@ -70,7 +72,9 @@ def answer(config: Memo, dtype: str, params: Params, observation: Observation) -
     seen = given.embed(params, observation, dtype)
     chunks = len(seen.known_m)
     apart_mx = seen.content_mcd.reshape(chunks, -1)
-    key_mhs, value_mhs = (split_heads(linear(params[name], apart_mx), config.heads) for name in ("key", "value"))
+    key_mhs, value_mhs = (
+        split_heads(linear(params["memory"][name], apart_mx), config.heads) for name in ("key", "value")
+    )
     mask_hm = given.mask_bias(seen.known_m, (config.heads, chunks))
 
     def hop(carry: tuple[Array, Array], number: Array) -> tuple[tuple[Array, Array], tuple[Output, Array]]:

@@ -20,6 +20,7 @@ from hcam.memory.layers import broadcast_like, init_linear, init_mlp, layer_norm
 from hcam.memory.stack import scale_down
 from hcam.types import Array, Observation, Output, Params
 
+NEAR = 4.0  # at first, what half of the heads add to the logits of two items of one chunk
 STOP_BIAS = -3.0  # at first, all hops are made: who stops after two never learns what the others would be good for
 
 
@@ -45,15 +46,25 @@ class UniversalTransformer:
 
 
 def init_params(config: UniversalTransformer, found: Sizes, key: Array) -> Params:
-    key_given, key_place, key_attention, key_mlp, key_stop = jax.random.split(key, 5)
+    key_given, key_roles, key_place, key_attention, key_mlp, key_stop = jax.random.split(key, 6)
     width = config.width
-    return given.init(key_given, found, width) | {
-        "place": 0.1 * jax.random.normal(key_place, (found.items, width), jnp.float32),
-        "attention": scale_down(given.init_attention(key_attention, width)),
-        "near": jnp.zeros((config.heads, found.items, found.items), jnp.float32),
-        "mlp": scale_down(init_mlp(key_mlp, width, config.mlp * width)),
-        "stop": init_linear(key_stop, width, 1, scale=1e-2) | {"b": jnp.full(1, STOP_BIAS, jnp.float32)},
-    }
+    return (
+        given.init(key_given, found, width)
+        | given.init_roles(key_roles, width)
+        | {
+            "place": given.ROLE_SCALE * jax.random.normal(key_place, (found.items, width), jnp.float32),
+            "attention": scale_down(given.init_attention(key_attention, width)),
+            "near": init_near(config.heads, found.items),
+            "mlp": scale_down(init_mlp(key_mlp, width, config.mlp * width)),
+            "stop": init_linear(key_stop, width, 1, scale=1e-2) | {"b": jnp.full(1, STOP_BIAS, jnp.float32)},
+        }
+    )
+
+
+def init_near(heads: int, items: int) -> Array:
+    """Every other head begins by attending to the other items of a token's own chunk."""
+    other_cc = NEAR * (1 - jnp.eye(items, dtype=jnp.float32))
+    return jnp.stack([other_cc if head % 2 == 0 else jnp.zeros_like(other_cc) for head in range(heads)])
 
 
 def answer(config: UniversalTransformer, dtype: str, params: Params, observation: Observation) -> Output:

@@ -99,11 +99,11 @@ def names(longest: int) -> tuple[str, ...]:
     return tuple(
         name
         for length in range(SHORTEST, longest + 1)
-        for name in (f"length{length}", f"length{length}_valid", f"length{length}_test", *test_levels(length))
+        for name in (f"length{length}", f"length{length}_valid", f"length{length}_test", *held_out_levels(length))
     )
 
 
-def test_levels(length: int) -> tuple[str, ...]:
+def held_out_levels(length: int) -> tuple[str, ...]:
     """One level for every query about items that are not trained on, from neighbours to the ends of a chain."""
     by_distance = sorted(queries(length), key=lambda query: (LETTERS.index(query[1]) - LETTERS.index(query[0]), query))
     return tuple(f"length{length}_test_{query}" for query in by_distance)

@@ -81,7 +81,7 @@ def test_what_is_asked_of_the_task_is_kept():
             "echo",
             "fast",
             "there is no recipe for echo, so it has no preset 'fast': leave out --preset, which then is 'general', or "
-            "train on ballet, objects, words, match.",
+            "train on ballet, objects, words, match, pai.",
         ),
         ("ballet", "slow", "ballet has no preset 'slow': choose from quickstart, fast, paper, general."),
     ],

@@ -34,6 +34,7 @@ class HCAMReader:
     order: str = "top_k_then_softmax"  # as in the released code; "softmax_then_top_k" is the formula of section 2
     positions: bool = True  # sinusoids inside chunks: in the released code, not in the text
     mlp: int = 4  # hidden width of a layer's MLP over `width`. Unspecified in the paper
+    tied_start: bool = False  # begin with equal relevance projections of queries and keys: what is alike is relevant
     gradients: bool = False  # whether gradients reach the embedding through the memory as well. Unspecified
     form: str = "auto"  # how `read` computes: "dense", "gather", or chosen from the sizes. The results are the same
 
@@ -58,9 +59,11 @@ def init_params(config: HCAMReader, found: Sizes, key: Array) -> Params:
 def init_layer(config: HCAMReader, key: Array) -> Params:
     key_local, key_read, key_mlp = jax.random.split(key, 3)
     width = config.width
+    read = init_read(key_read, width, width, width)
+    read |= {"relevance_key": read["relevance_query"]} if config.tied_start else {}
     return {
         "local": scale_down(given.init_attention(key_local, width)),
-        "recall": scale_down({"norm": init_norm(width), "read": init_read(key_read, width, width, width)}),
+        "recall": scale_down({"norm": init_norm(width), "read": read}),
         "mlp": scale_down(init_mlp(key_mlp, width, config.mlp * width)),
     }
 

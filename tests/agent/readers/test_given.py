@@ -59,7 +59,7 @@ def test_options_that_change_places_change_their_logits(name):
     assert np.abs(cue.logits - one.logits).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", ["hcam", "hcam_all", "ut", "memo"])
 def test_gradients_are_finite_and_reach_all_that_is_used(name):
     made, params = built(name)
 
@@ -70,11 +70,11 @@ def test_gradients_are_finite_and_reach_all_that_is_used(name):
     gradient = jax.jit(jax.grad(loss))(params)["network"]
     for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):
         assert np.isfinite(leaf).all(), path
-        unused = ("stop" in str(path) and "fixed" in name) or "'key']['b']" in jax.tree_util.keystr(path)
+        unused = "'key']['b']" in jax.tree_util.keystr(path)
         assert unused or np.abs(leaf).max() > 0, path  # a key's bias is the same for all that attention chooses from
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", ["hcam", "ut", "memo"])
 def test_bfloat16_gives_nearly_the_same(name):
     seen = observation()
     (one, params), (two, _) = built(name), built(name, "bfloat16")

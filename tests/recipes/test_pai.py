@@ -47,8 +47,8 @@ def test_the_quickstart_can_be_trained_with_other_memories(memory):
 def test_experiments_have_the_printed_numbers():
     told = RECIPE.find("hcam").paper["length3_test_ac"]
     assert (told.mean, told.deviation) == (97.5, 0.9)
-    memo = RECIPE.find("memo").paper
-    assert [memo[f"length3_test_{query}"].mean for query in ("ab", "bc", "ac")] == [99.82, 99.76, 98.26]
+    assert not RECIPE.find("memo").paper  # not of this paper
+    assert "98.26 ± 0.67" in RECIPE.find("memo").quote
     assert "85.60" in RECIPE.find("ut").quote
 
 

@@ -1,5 +1,8 @@
 """The settings of an agent: their types, and the dtype of this machine."""
 
+from dataclasses import replace
+from typing import Any
+
 import jax
 import pytest
 
@@ -8,8 +11,8 @@ from hcam.memory import LSTM
 
 
 def test_auto_is_decided_by_the_machine():
-    here = "float32" if jax.default_backend() == "cpu" else "bfloat16"
-    assert AgentConfig(memory=LSTM()).here() == AgentConfig(memory=LSTM(), dtype=here)
+    here: Any = "float32" if jax.default_backend() == "cpu" else "bfloat16"
+    assert AgentConfig(memory=LSTM()).here() == replace(AgentConfig(memory=LSTM()), dtype=here)
     assert AgentConfig(dtype="bfloat16").here().dtype == "bfloat16"
 
 

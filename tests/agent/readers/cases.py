@@ -1,6 +1,7 @@
 """A small observation for readers, and ways to change it that must not matter."""
 
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +12,13 @@ from hcam.agent.readers import HCAMReader, Memo, UniversalTransformer
 from hcam.envs.spaces import Box, Discrete
 
 CHUNKS, FILLED, FEATURES = 6, 4, 8
-SPACE = {
+SPACE: dict[str, Any] = {
     "memory": Box((CHUNKS, 2, FEATURES), -6, 6),
     "query": Box((3, FEATURES), -6, 6),
     "filled": Discrete(CHUNKS + 1),
 }
-SIZES = {"width": 16, "heads": 2, "mlp": 2}
-READERS = {
+SIZES: dict[str, Any] = {"width": 16, "heads": 2, "mlp": 2}
+READERS: dict[str, Any] = {
     "hcam": HCAMReader(**SIZES, layers=2, top_k=3),
     "hcam_all": HCAMReader(**SIZES, layers=2, gradients=True, order="softmax_then_top_k", positions=False),
     "ut": UniversalTransformer(**SIZES, hops=3),

@@ -153,5 +153,5 @@ def test_a_tied_start_finds_what_is_alike(kind, of):
         network = kind(width=16, heads=2, tied_start=tied).network(SPACE, 2, "float32")
         for part in of(network.init_params(jax.random.key(0))):
             query = "relevance_query" if "relevance_query" in part else "query"
-            pair = (np.asarray(part[name]["w"]) for name in (query, query.replace("query", "key")))
-            assert np.array_equal(*pair) == tied
+            one, two = (np.asarray(part[name]["w"]) for name in (query, query.replace("query", "key")))
+            assert np.array_equal(one, two) == tied

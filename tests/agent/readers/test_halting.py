@@ -1,5 +1,7 @@
 """Halting is bounded: shares sum to one, whatever the network says, and the cost is what they cost."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,9 +16,14 @@ CASES = {
     "slowly": [0.1, 0.2, 0.3, 0.1],
     "late": [0.0, 0.0, 0.7, 0.7],
 }
-ADAPTIVE = {"at once": [1, 0, 0, 0], "never": [0, 0, 0, 1], "half": [0.5, 0.5, 0, 0], "slowly": [0.1, 0.2, 0.3, 0.4]}
+ADAPTIVE: dict[str, Any] = {
+    "at once": [1, 0, 0, 0],
+    "never": [0, 0, 0, 1],
+    "half": [0.5, 0.5, 0, 0],
+    "slowly": [0.1, 0.2, 0.3, 0.4],
+}
 ADAPTIVE["late"] = [0, 0, 0.7, 0.3]
-STOPPING = {"at once": [1, 0, 0, 0], "never": [0, 0, 0, 1], "half": [0.5, 0.25, 0.125, 0.125]}
+STOPPING: dict[str, Any] = {"at once": [1, 0, 0, 0], "never": [0, 0, 0, 1], "half": [0.5, 0.25, 0.125, 0.125]}
 STOPPING |= {"slowly": [0.1, 0.18, 0.216, 0.504], "late": [0, 0, 0.7, 0.3]}
 HOPS = {"at once": 1, "never": 4, "half": 2, "slowly": 4, "late": 4}
 

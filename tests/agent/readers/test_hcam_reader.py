@@ -1,5 +1,7 @@
 """HCAM over a given memory: the package's own read at every layer, its keys, and where gradients stop."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +25,7 @@ def test_a_layer_is_local_attention_and_then_the_public_read():
         part = own[f"layer_{n}"]
         local = layer_norm(part["local"]["norm"], y_qd)
         y_qd = y_qd + given.attend(part["local"], local, local, 2)
-        read = memory.read(
+        read: Any = memory.read(
             part["recall"]["read"],
             layer_norm(part["recall"]["norm"], y_qd),
             key_md,

@@ -1,6 +1,7 @@
 """MEMO: items kept apart, hops with the same weights, and a mixture of answers by when it stops."""
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ def test_the_places_in_a_pair_have_weights_of_their_own():
 def test_answers_are_mixed_as_probabilities():
     logits_no = jnp.log(jnp.array([[0.9, 0.1], [0.3, 0.7]]))
     output_n = Output(logits_no, jnp.array([1.0, 3.0]), jnp.eye(2))
-    found = mixed(output_n, jnp.array([0.25, 0.75]), jnp.float32(0.5))
+    found: Any = mixed(output_n, jnp.array([0.25, 0.75]), jnp.float32(0.5))
     np.testing.assert_allclose(jax.nn.softmax(found.logits), [0.45, 0.55], atol=1e-5)
     assert float(found.value) == pytest.approx(2.5)
     assert float(found.penalty) == 0.5

@@ -44,7 +44,8 @@ def test_a_hop_costs_its_price():
     assert cost[0.0] == 0
     assert cost[2.0] == pytest.approx(2 * cost[1.0])
     assert 1 <= cost[1.0] <= 4  # three hops, and a remainder of at most 1
-    assert answer(*built("ut_fixed"), observation()).penalty is None
+    made, params = built("ut_fixed")
+    assert answer(made, params, observation()).penalty is None
 
 
 def test_all_hops_are_made_at_first():

@@ -1,6 +1,9 @@
 """What must hold for chains, rows, queries and lures; and episodes in words."""
 
+from typing import Any
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -32,7 +35,9 @@ def test_items_are_different_and_of_their_pool(level):
 
 
 def test_every_item_is_as_likely_in_every_place():
-    item_xs = jax.vmap(lambda key: draw_items(key, 10, 45, 10))(jax.random.split(jax.random.key(0), 8000))
+    item_xs = jax.vmap(lambda key: draw_items(key, jnp.int32(10), jnp.int32(45), 10))(
+        jax.random.split(jax.random.key(0), 8000)
+    )
     counts = np.stack([np.bincount(item_x, minlength=60) for item_x in np.asarray(item_xs).T])
     assert not counts[:, :10].any()
     assert not counts[:, 50:].any()  # 40 items are the most that ten classes can have
@@ -98,14 +103,14 @@ def test_half_of_the_queries_are_direct(length, direct):
 def test_shuffled_puts_some_first():
     first = np.array([False, True, False, True, True])
     for seed in range(20):
-        order = np.asarray(shuffled(jax.random.key(seed), jax.numpy.asarray(first)))
+        order = np.asarray(shuffled(jax.random.key(seed), jnp.asarray(first)))
         assert set(order[:3]) == {1, 3, 4}
         assert set(order[3:]) == {0, 2}
 
 
 # Episodes in words ----------------------------------------------------------------------------------------------------
 
-ENV = PairedInference(sequences=2, longest=4, features=8)
+ENV: Any = PairedInference(sequences=2, longest=4, features=8)
 TWO = {"sequences": [[4, 8, 15], [16, 23, 42]], "query": "ac", "chain": 0, "lure": 1}
 
 

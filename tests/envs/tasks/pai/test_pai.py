@@ -1,5 +1,7 @@
 """Paired associative inference: its observation, one-step episodes, chance without the memory, and bad options."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from hcam.envs.check import check
 from hcam.envs.play import begin, knowing, play
 from hcam.envs.tasks.pai import PairedInference, stimuli
 
-SMALL = {"sequences": 3, "longest": 4, "features": 8}
+SMALL: dict[str, Any] = {"sequences": 3, "longest": 4, "features": 8}
 TWO = {"sequences": [[4, 8, 15], [16, 23, 42]], "query": "ac", "chain": 0, "lure": 1}
 
 
@@ -23,7 +25,7 @@ def test_keeps_the_contract():
 
 
 def test_an_observation_counted_by_hand():
-    env = PairedInference(sequences=2, longest=4, features=8)
+    env: Any = PairedInference(sequences=2, longest=4, features=8)
     items = {
         number: np.asarray(env.observe(env.episode(TWO), None)["memory"])[row, place]
         for number, row, place in ((4, 0, 0), (8, 0, 1), (15, 1, 1), (16, 2, 0), (23, 2, 1), (42, 3, 1))
@@ -40,14 +42,14 @@ def test_an_observation_counted_by_hand():
 
 @pytest.mark.parametrize(("action", "reward"), [(0, 1.0), (1, 0.0)])
 def test_an_episode_is_one_step(action, reward):
-    env = PairedInference(sequences=2, longest=3, features=8)
+    env: Any = PairedInference(sequences=2, longest=3, features=8)
     found = env.step(jax.random.key(0), env.episode(TWO), jnp.int32(action), env.params("length3"))
     assert (float(found[2]), bool(found[3]), bool(found[4])) == (reward, True, False)
     assert bool(found[5]["success"]) == (reward == 1)
 
 
 def test_the_expert_is_always_right_on_every_level():
-    env = PairedInference(sequences=3, longest=5, features=8)
+    env: Any = PairedInference(sequences=3, longest=5, features=8)
     params = env.params(*env.levels)
 
     @jax.jit
@@ -62,7 +64,7 @@ def test_the_expert_is_always_right_on_every_level():
 
 def test_only_the_pairs_tell_the_match_from_the_lure():
     """Chains 0 and 1 change their A: cue and options stay as they are, and what was the lure is the match."""
-    env = PairedInference(sequences=2, longest=3, features=8)
+    env: Any = PairedInference(sequences=2, longest=3, features=8)
     one = env.observe(env.episode(TWO), None)
     swapped = {"sequences": [[16, 8, 15], [4, 23, 42]], "query": "ac", "chain": 1, "lure": 0, "answer": 1}
     two = env.observe(env.episode(swapped), None)
@@ -72,7 +74,7 @@ def test_only_the_pairs_tell_the_match_from_the_lure():
 
 
 def test_levels_of_several_lengths_have_one_shape():
-    env = PairedInference(**SMALL)
+    env: Any = PairedInference(**SMALL)
     assert env.observation_space["memory"].shape == (9, 2, 8)
     for level, filled in (("length3", 6), ("length4", 9)):
         seen, _ = env.reset(jax.random.key(0), env.params(level))
@@ -81,7 +83,7 @@ def test_levels_of_several_lengths_have_one_shape():
 
 
 def test_pools_of_training_and_test_share_no_vector():
-    env = PairedInference(sequences=16, longest=3, features=8)
+    env: Any = PairedInference(sequences=16, longest=3, features=8)
     found, reset = [], jax.jit(jax.vmap(env.reset, in_axes=(0, None)))
     for level in ("length3", "length3_valid", "length3_test"):
         seen, _ = reset(jax.random.split(jax.random.key(0), 50), env.params(level))
@@ -91,7 +93,7 @@ def test_pools_of_training_and_test_share_no_vector():
 
 
 def test_facts():
-    env = PairedInference()
+    env: Any = PairedInference()
     assert env.default_levels == ("length3",)
     assert env.observation_space["memory"].shape == (64, 2, 1000)
     assert PairedInference(longest=3).observation_space["memory"].shape == (32, 2, 1000)  # as published
@@ -109,7 +111,7 @@ def test_facts():
 
 def test_pictures_of_one_s_own(tmp_path):
     np.savez(tmp_path / "own.npz", features=np.random.default_rng(0).normal(size=(200, 5)))
-    env = PairedInference(stimuli=str(tmp_path / "own.npz"), **SMALL)
+    env: Any = PairedInference(stimuli=str(tmp_path / "own.npz"), **SMALL)
     seen, _ = env.reset(jax.random.key(0), env.params("length3_test"))
     table = stimuli.load(env.stimuli, 8, 0).table
     assert all((np.asarray(item) == table).all(1).any() for item in seen["query"])

@@ -1,11 +1,13 @@
 """An observation as a picture: the same item looks the same wherever it is."""
 
+from typing import Any
+
 import numpy as np
 
 from hcam.envs.tasks.pai import PairedInference
 from hcam.envs.tasks.pai.pictures import BACKGROUND, GAP, ITEM, draw, patch
 
-ENV = PairedInference(sequences=2, longest=4, features=64)
+ENV: Any = PairedInference(sequences=2, longest=4, features=64)
 STATE = ENV.episode({"sequences": [[4, 8, 15], [16, 23, 42]], "query": "ab", "chain": 0, "lure": 1})
 
 

@@ -1,7 +1,9 @@
 """Items: pools that share none, random vectors by number, and features of pictures."""
 
+import importlib.util
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -70,7 +72,7 @@ def pictures(folder, count, offset=0):
 def test_a_folder_of_pictures_is_read_once(tmp_path, monkeypatch):
     pictures(tmp_path, 13)
     (tmp_path / "notes.txt").write_text("no picture")
-    found = load(str(tmp_path), 16, 0)
+    found: Any = load(str(tmp_path), 16, 0)
     assert found.table.shape == (13, 16)
     assert len(np.unique(found.table, axis=0)) == 13
     assert {name: count for name, (_, count) in found.pools.items()} == {"train": 10, "valid": 1, "test": 2}
@@ -81,12 +83,13 @@ def test_a_folder_of_pictures_is_read_once(tmp_path, monkeypatch):
         np.testing.assert_array_equal(load(str(tmp_path), 16, 0).table, found.table)
     load.cache_clear()
     pictures(tmp_path, 14, offset=1)
-    assert load(str(tmp_path), 16, 0).table.shape == (14, 16)  # files have changed: the cache is not used
+    found = load(str(tmp_path), 16, 0)
+    assert found.table.shape == (14, 16)  # files have changed: the cache is not used
 
 
 def test_vectors_of_pictures_are_rows_of_the_table(tmp_path):
     np.savez(tmp_path / "own.npz", features=np.random.default_rng(0).normal(size=(30, 5)))
-    found = load(str(tmp_path / "own.npz"), 8, 3)
+    found: Any = load(str(tmp_path / "own.npz"), 8, 3)
     np.testing.assert_array_equal(vectors(found, jnp.array([4, 0]), 8, 3), found.table[[4, 0]])
 
 
@@ -94,12 +97,13 @@ def test_the_digits_of_scikit_learn(monkeypatch):
     """Which need not be installed here."""
     module = SimpleNamespace(load_digits=lambda: SimpleNamespace(data=np.random.default_rng(0).normal(size=(100, 64))))
     monkeypatch.setattr(stimuli, "_optional", lambda *_: module)
-    assert load("digits", 16, 0).table.shape == (100, 16)
+    found: Any = load("digits", 16, 0)
+    assert found.table.shape == (100, 16)
 
 
 def test_what_cannot_be_read_is_told_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    monkeypatch.setattr(stimuli.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     (tmp_path / "bad").mkdir()
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad" / "a.png").write_text("no picture")

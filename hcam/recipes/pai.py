@@ -49,7 +49,7 @@ def paper(memory: str) -> Config:
 def fast(memory: str) -> Config:
     """The published task and the paper's model, in batches of 128 and with a learning rate that falls.
 
-    Relevance starts as likeness. With the usual start, a small model is still at chance after 600,000 episodes of 16
+    Relevance starts as likeness. With the usual start, a small model is still at chance after 350,000 episodes of 16
     chains, since a query then attends to the right one of 32 pairs no more than to any other (docs/tasks/pai.md).
     """
     base = paper(memory)

@@ -41,6 +41,7 @@ class Output(NamedTuple):
     logits: Array  # [A], float32
     value: Array  # float32
     y_d: Array  # the memory's output, which the decoders reconstruct from
+    penalty: Array | None = None  # float32, a loss of the agent's own, such as a price for thinking longer; None: none
 
 
 class ActorState(NamedTuple):

@@ -112,7 +112,8 @@ def tasks() -> list[str]:
     return sorted(path.stem for path in folder.iterdir() if path.stem not in {"__init__", "__pycache__"})
 
 
-PLAIN_WORDS = {"match", "objects", "words"}  # tasks whose names are English words, which any sentence may use
+# Tasks whose names are English words, or the beginning of one (a pair), which any sentence may use.
+PLAIN_WORDS = {"match", "objects", "pai", "words"}
 
 
 def knows(text: str, task: str) -> bool:

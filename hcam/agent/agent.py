@@ -1,43 +1,27 @@
 """Encoder, memory and heads as one agent: `step` acts, `unroll` learns, and both give the same."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from hcam import memory
 from hcam.agent import decoders, encoder, heads
-from hcam.agent.encoder import EncoderConfig
-from hcam.agent.heads import HeadsConfig
+from hcam.agent.config import AgentConfig
+from hcam.agent.interface import Agent
+from hcam.agent.network import NetworkAgent
 from hcam.envs.environment import Environment
 from hcam.envs.spaces import Spaces
-from hcam.memory import HCAM, checks
 from hcam.memory.layers import in_dtype
 from hcam.memory.types import Memory
 from hcam.types import Array, Inputs, Observation, Output, Params
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentConfig:
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    memory: Any = field(default_factory=HCAM)  # one of `hcam.memory.MEMORIES`, or any configuration with a `build`
-    heads: HeadsConfig = field(default_factory=HeadsConfig)
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"  # of computation; parameters and losses are float32
-
-    def __post_init__(self) -> None:
-        checks.typed(self)
-
-    def here(self) -> "AgentConfig":
-        """The same, with `auto` decided for this machine: bfloat16 on accelerators, float32 on a CPU."""
-        on_cpu = jax.default_backend() == "cpu"
-        return self if self.dtype != "auto" else replace(self, dtype="float32" if on_cpu else "bfloat16")
-
-
 @dataclass(frozen=True, eq=False)  # hashed by identity, to be a static argument of jax.jit
-class Agent:
-    """Pure functions for one environment, like a memory's."""
+class MemoryAgent:
+    """Encoder, memory and heads. Pure functions for one environment, like a memory's."""
 
     config: AgentConfig
     memory: Memory
@@ -106,6 +90,20 @@ class Agent:
         state, y_td = self.memory.unroll(params["memory"], state, x_td, first_t)
         return state, Output(*jax.vmap(partial(heads.policy_value, params["heads"]))(y_td), y_td)
 
+    def unroll_batch(self, params: Params, state_b: Any, inputs_tb: Inputs) -> Output:
+        """The outputs [T, B] of T steps of B environments, from their states at the first step: learning's pass.
+
+        Frames are encoded as they lie, time first: environments first would move every one of them.
+        """
+        x_tbd = self.encode_all(params, inputs_tb)
+        unroll = jax.vmap(partial(self.unroll_encoded, params), in_axes=(0, 1, 1), out_axes=(0, 1))
+        output_tb: Output = unroll(state_b, x_tbd, inputs_tb.first)[1]
+        return output_tb
+
+    def undo(self, before: Any, after: Any) -> Any:
+        """A state without the step from `before` to `after`: drop `before` and continue with this."""
+        return self.memory.undo(before, after)
+
     def reconstruction(self, params: Params, y_d: Array, observation: Observation) -> dict[str, Array]:
         """The reconstruction loss of each part of a preprocessed observation, by name; of one step or of many."""
         with jax.named_scope("reconstruction"):
@@ -114,16 +112,22 @@ class Agent:
 
 # Names of parameters, losses and diagnostics: a part of an observation must not be called so.
 RESERVED = {"join", "norm", "policy", "baseline", "negative_entropy", "labels", "entropy", "ratio", "ratio_first"}
-RESERVED |= {"ratio_deviation", "ratio_deviation_first", "value", "advantage", "accuracy", "gradient_norm"}
+RESERVED |= {"ratio_deviation", "ratio_deviation_first", "value", "advantage", "accuracy", "gradient_norm", "penalty"}
 
 
 def make(config: AgentConfig, env: Environment) -> Agent:
-    """An agent for the observations and actions of an environment."""
-    for name, part in encoder.parts(env.observation_space).items():
+    """An agent for the observations and actions of an environment.
+
+    A configuration that brings a `network` for whole observations is the agent; any other is the memory of one.
+    """
+    for name in encoder.parts(env.observation_space):
         if name in RESERVED:
             raise ValueError(f"a part of an observation is called {name!r}, which hcam uses itself: rename it.")
+    config, space, actions = config.here(), env.observation_space, env.action_space.n
+    if hasattr(config.memory, "network"):
+        return NetworkAgent(config, config.memory.network(space, actions, config.dtype))
+    for part in encoder.parts(space).values():
         encoder.features_of(config.encoder, part)  # refuses sizes that do not fit
-    config = config.here()
     # What enters the memory comes out of a layer norm, and training stops at the first loss that is not a number.
     built = memory.unguarded(memory.make(config.memory, dtype=config.dtype))
-    return Agent(config, built, env.observation_space, env.action_space.n)
+    return MemoryAgent(config, built, space, actions)

@@ -31,7 +31,9 @@ class Train:
     """
 
     preset: Name = ""  # what the options below start from: quickstart, fast, paper or general
-    memory: Name = "hcam"  # hcam, trxl, lstm, gru, epn, none, or package.module:Class; decides which options it has
+    memory: Name = (
+        "hcam"  # hcam, trxl, lstm, gru, epn, none, a reader, or package.module:Class; decides its options below
+    )
     env_arg: Pairs = ()  # options of the environment, as `hcam tasks` lists them
     run: Folder = None  # where the run goes; runs/TASK-MEMORY-NUMBER if not given
     resume: Folder = None  # a run folder to continue

@@ -18,6 +18,7 @@ from hcam.learning.vtrace import vtrace
 from hcam.memory import checks
 from hcam.types import Array, Minibatch, Output, Params, Transition
 
+PENALTY = "penalty"  # the agent's own loss, which it has weighed itself
 ENTROPY = "negative_entropy"  # the loss; what is logged is the entropy itself, among the diagnostics
 
 
@@ -73,13 +74,14 @@ def terms(config: ObjectiveConfig, agent: Agent, params: Params, minibatch: Mini
         config, output_tb, minibatch
     )
     losses = learned.losses | reconstruction_terms(config, agent, params, output_tb, minibatch, count)
-    return Terms(losses, learned.diagnostics)
+    own = {} if output_tb.penalty is None else {PENALTY: output_tb.penalty}
+    return Terms(losses | own, learned.diagnostics)
 
 
 def weight(config: ObjectiveConfig, loss: str) -> float:
     """A loss that has no weight of its own is the reconstruction of a part of the observation."""
     own = {"policy": config.policy, "baseline": config.baseline, ENTROPY: config.entropy, "labels": config.labels}
-    return own.get(loss, config.reconstruction)
+    return (own | {PENALTY: 1.0}).get(loss, config.reconstruction)
 
 
 def total(objective: Objective, found: Terms) -> tuple[Array, dict[str, Array]]:
@@ -95,12 +97,7 @@ def total(objective: Objective, found: Terms) -> tuple[Array, dict[str, Array]]:
 
 def forward(agent: Agent, params: Params, minibatch: Minibatch) -> Output:
     """The agent's outputs [T, B] for an unroll, from the memories at its first step."""
-    inputs_tb = minibatch.transitions_tb.inputs
-    # Frames are encoded as they lie, time first: environments first would move every one of them.
-    x_tbd = agent.encode_all(params, inputs_tb)
-    unroll = jax.vmap(partial(agent.unroll_encoded, params), in_axes=(0, 1, 1), out_axes=(0, 1))
-    output_tb: Output = unroll(minibatch.memory_b, x_tbd, inputs_tb.first)[1]
-    return output_tb
+    return agent.unroll_batch(params, minibatch.memory_b, minibatch.transitions_tb.inputs)
 
 
 def vtrace_terms(config: ObjectiveConfig, output_tb: Output, minibatch: Minibatch) -> Terms:

@@ -86,6 +86,6 @@ def bootstrap_value(agent: Agent, params: Params, actors_b: ActorState) -> tuple
 
     def one(actor: ActorState) -> tuple[ActorState, Array]:
         memory, output = agent.step(params, actor.memory, actor.inputs)
-        return actor._replace(memory=agent.memory.undo(actor.memory, memory)), output.value
+        return actor._replace(memory=agent.undo(actor.memory, memory)), output.value
 
     return jax.vmap(one)(actors_b)

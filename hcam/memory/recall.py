@@ -10,7 +10,7 @@ have a weight of zero. These are large matrix products, for many queries over do
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -55,6 +55,7 @@ def read(
     positions: bool = True,
     order: str = "top_k_then_softmax",
     form: str = "auto",
+    gradients: bool = False,
     recall: bool = False,
 ) -> Array | tuple[Array, Recalled]:
     """Recall from chunks: the released attention module as one pure function.
@@ -62,7 +63,7 @@ def read(
     Args:
       params: dicts `relevance_query`, `relevance_key` with `w`, and `query`, `key`, `value`, `out` with `w` and `b`.
       queries: [..., Q, E]. Any number of leading batch axes, the same for all arguments.
-      keys: chunk summaries [..., M, D]. No gradient flows into keys or contents.
+      keys: chunk summaries [..., M, D].
       contents: the chunks [..., M, C, D], oldest step first.
       mask: boolean [..., Q, M]; True where the query may recall the chunk. A row without any True answers with the
         first k chunks in equal parts, as the released module does; the HCAM block gates such an answer to zero.
@@ -71,6 +72,8 @@ def read(
       positions: add a sinusoidal code to the steps of a chunk, counted backwards from its newest.
       order: `top_k_then_softmax` (released code: weights sum to one) or `softmax_then_top_k` (the paper's text).
       form: `dense`, `gather`, or `auto`, which chooses from the sizes (`choose_form`).
+      gradients: let gradients flow into keys and contents, for chunks that are inputs and not a stored past. By
+        default none does, as in the released module.
       recall: also return what was recalled, as a `Recalled`.
 
     Returns:
@@ -80,7 +83,15 @@ def read(
     params = jax.tree.map(jnp.asarray, params)
     mask = None if mask is None else jnp.asarray(mask)
     _check(params, queries, keys, contents, mask, k=k, heads=heads, positions=positions, order=order, form=form)
-    one = partial(read_chunks, k=k, heads=heads, positions=positions, order=order, form=form, recall=recall)
+    checks.switch(gradients=gradients, recall=recall)
+    options: dict[str, Any] = {
+        "positions": positions,
+        "order": order,
+        "form": form,
+        "gradients": gradients,
+        "recall": recall,
+    }
+    one: Callable[..., Any] = partial(read_chunks, k=k, heads=heads, **options)
     for _ in queries.shape[:-2]:
         one = jax.vmap(one, in_axes=(None, 0, 0, 0, None if mask is None else 0))
     output, recalled = one(params, queries, keys, (contents,), mask)
@@ -108,10 +119,12 @@ def read_chunks(
     positions: bool,
     order: str,
     form: str,
+    gradients: bool = False,
     recall: bool = False,
 ) -> tuple[Array, Recalled | None]:
     """`read` without the checks, for one environment, from chunks that may be stored in several places."""
-    key_md, *rest = (jax.lax.stop_gradient(x).astype(query_qe.dtype) for x in (key_md, *parts))
+    stored = (key_md, *parts) if gradients else jax.lax.stop_gradient((key_md, *parts))
+    key_md, *rest = (x.astype(query_qe.dtype) for x in stored)
     parts, (chunk, width) = tuple(rest), rest[0].shape[1:]
     fused = form == "auto" and kernels.common.supported(chunk, width, query_qe.dtype)
     form = choose_form(query_qe.shape[0], key_md.shape[0], k) if form == "auto" else form

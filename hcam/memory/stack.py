@@ -116,17 +116,17 @@ def _init_layer(stack: Stack, key: Array) -> Params:
         params["block"] = stack.block.init_params(keys["block"])
     if config.gated:
         return params | {f"{name}_gate": init_gate(keys[f"{name}_gate"], config.width) for name in params}
-    return {name: _scale_down(part) for name, part in params.items()}
+    return {name: scale_down(part) for name, part in params.items()}
 
 
-def _scale_down(params: Params) -> Params:
+def scale_down(params: Params) -> Params:
     """A sublayer that adds little at first, as a gate would ensure: otherwise the input is lost under the sum.
 
     With weights at their usual scale, four layers of 256 leave a correlation of 0.11 between input and output, and an
     agent is at chance after 235 million steps (docs/log/2026-11-15-residual-initialisation.md).
     """
     if "read" in params:
-        return params | {"read": _scale_down(params["read"])}
+        return params | {"read": scale_down(params["read"])}
     return params | {"out": params["out"] | {"w": RESIDUAL_INIT_SCALE * params["out"]["w"]}}
 
 

@@ -267,13 +267,13 @@ def write_sheet(film: Film, path: Path, fps: int, scale: int) -> None:
     """Frames of the episode in reading order, each with its number, and a caption wherever the instruction changes."""
     frames, chosen = film.frames, changes(film.frames)
     height, width = (side * max(1, scale // 2) for side in frames[0].pixels.shape[:2])
-    label, gap, rows = 18, 6, -(-len(chosen) // SHEET_COLUMNS)
-    size = (SHEET_COLUMNS * (width + gap) + gap, rows * (height + label + gap) + gap + 2 * label)
+    label, gap, columns = 18, 6, min(SHEET_COLUMNS, len(chosen))
+    size = columns * (width + gap) + gap, -(-len(chosen) // columns) * (height + label + gap) + gap + 2 * label
     sheet = Image.new("RGB", size, BACKGROUND)
     pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(13)
     pen.text((gap, gap), f"{film.title}: {outcome(frames[-1])}", INK, ImageFont.load_default(18))
     for place, number in enumerate(chosen):
-        row, column = divmod(place, SHEET_COLUMNS)
+        row, column = divmod(place, columns)
         x, y = gap + column * (width + gap), gap + 2 * label + row * (height + label + gap)
         picture = Image.fromarray(frames[number].pixels).resize((width, height), Image.Resampling.NEAREST)
         sheet.paste(picture, (x, y))

@@ -213,7 +213,7 @@ def test_without_options_every_memory_is_as_in_the_paper():
 )
 def test_every_option_reaches_its_memory(config):
     """The agent's memory is the one that `memory.make` makes of the configuration, in the agent's dtype."""
-    made = agent.make(AgentConfig(memory=config, dtype="bfloat16"), TASKS["first_symbol"])
+    made: Any = agent.make(AgentConfig(memory=config, dtype="bfloat16"), TASKS["first_symbol"])
     assert made.config.memory == config
     expected = memory.make(config, dtype="bfloat16")
     assert made.memory.config == expected.config
@@ -285,7 +285,7 @@ def test_prepared_parameters_act_the_same_to_the_bit(memory):
 
 def test_an_agent_s_memory_saves_the_guard_of_its_inputs():
     """They come out of a layer norm; with the guard, updates are 2 % slower and differ in their last bits."""
-    made = agent.make(config_of("first_symbol", "hcam"), TASKS["first_symbol"])
+    made: Any = agent.make(config_of("first_symbol", "hcam"), TASKS["first_symbol"])
 
     def program(mem):
         params = jax.eval_shape(mem.init_params, jax.random.key(0))

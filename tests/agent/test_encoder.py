@@ -320,7 +320,7 @@ def built(last_action):
         memory=LSTM(width=16, layers=1),
         heads=HeadsConfig(hidden=4),
     )
-    made = agent.make(config, envs.make("echo"))
+    made: Any = agent.make(config, envs.make("echo"))
     params = jax.jit(made.init_params)(jax.random.key(0))
     run = jax.jit(made.encode)
 

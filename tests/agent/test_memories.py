@@ -9,6 +9,7 @@ import pytest
 
 from hcam import memory
 from hcam.agent import memories
+from hcam.agent.readers import READERS
 from tests.packages import install
 
 HERE = "tests.agent.test_memories"
@@ -67,7 +68,7 @@ def test_a_memory_of_an_installed_package(tmp_path, monkeypatch):
     """It has a short name both ways; a name of ours stays ours, and listing names imports nothing."""
     points = {memories.GROUP: {"theirs": "stranger:Config", "hcam": "stranger:Config"}}
     install(monkeypatch, tmp_path, "stranger", CODE, points)
-    assert memories.names() == (*memory.MEMORIES, "theirs")
+    assert memories.names() == (*memory.MEMORIES, *READERS, "theirs")
     assert "stranger" not in sys.modules
     assert memories.find("hcam") is memory.HCAM
     assert memories.name_of(memory.LSTM()) == "lstm"

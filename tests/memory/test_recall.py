@@ -419,3 +419,37 @@ def test_bfloat16_is_float32_with_less_precision(form):
     low = run(*(jnp.asarray(x, jnp.bfloat16) for x in arrays))
     assert low.dtype == jnp.bfloat16
     np.testing.assert_allclose(low.astype(jnp.float32), run(*arrays), rtol=0.05, atol=0.1)
+
+
+@every_form
+def test_gradients_reach_keys_and_contents_only_if_asked(form):
+    """Both forms, against differences of the output in one key and one content."""
+    sizes = SIZES["masked"]
+    case = jax.tree.map(jnp.asarray, problem(sizes))
+
+    def loss(keys, contents, gradients=True):
+        output = read(
+            case.params,
+            case.queries,
+            keys,
+            contents,
+            case.mask,
+            form=form,
+            gradients=gradients,
+            **options(sizes, "top_k_then_softmax"),
+        )
+        return (output * case.cotangent).sum()
+
+    found = jax.jit(jax.grad(loss, argnums=(0, 1)))(case.keys, case.contents)
+    none = jax.jit(jax.grad(partial(loss, gradients=False), argnums=(0, 1)))(case.keys, case.contents)
+    assert not any(np.any(leaf) for leaf in none)
+    for number, leaf in enumerate(found):
+        direction = np.zeros(leaf.shape)
+        direction[np.unravel_index(np.argmax(np.abs(leaf)), leaf.shape)] = 1e-3
+        ends = []
+        for sign in (1, -1):
+            moved = [case.keys, case.contents]
+            moved[number] = moved[number] + jnp.asarray(sign * direction, moved[number].dtype)
+            ends.append(float(loss(*moved)))
+        slope = (ends[0] - ends[1]) / 2e-3
+        np.testing.assert_allclose(np.abs(leaf).max(), abs(slope), rtol=0.02, atol=1e-3)

@@ -292,3 +292,16 @@ def test_an_episode_without_words_ends_without_a_colon():
     pixels = np.zeros((1, 1, 3), np.uint8)
     assert show.outcome(show.Frame(pixels, "", 10.0, "done")) == "done, reward 10"
     assert show.outcome(show.Frame(pixels, "zee", 0.0, "time is up")) == "zee: time is up, reward 0"
+
+
+def test_an_environment_may_draw_its_observations_itself(tmp_path):
+    """What the agent of such a task sees is no picture: thousands of numbers."""
+    path, lines = written(tmp_path, "a.png", "pai", ("length3_test_ac",))
+    with Image.open(path) as sheet:
+        assert max(sheet.size) < 8000
+    assert any("query: ac" in line for line in lines)
+    assert "reward 1" in lines[-1]
+    env = make("pai", sequences=2, longest=3, features=8)
+    _, frames, _ = show.film(env, env.params("length3"), "expert", 0)
+    assert len(frames) == 2
+    assert (frames[0].pixels == frames[1].pixels).all()

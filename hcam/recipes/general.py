@@ -23,6 +23,7 @@ def general(task: TaskConfig, env: Environment, memory: str) -> Config:
     own = {
         "hcam": {"chunk": CHUNK, "slots": slots, "top_k": min(4, slots)},
         "trxl": {"window": 4 * CHUNK},
+        "epn": {"items": 4 * CHUNK},
         "none": {"window": CHUNK},
     }
     return Config(

@@ -8,7 +8,7 @@ import pytest
 from hcam.config import TaskConfig
 from hcam.envs import make
 from hcam.envs.probes import PROBES, Echo, FirstSymbol
-from hcam.memory import HCAM, LSTM, MEMORIES, Local, TrXL
+from hcam.memory import EPN, HCAM, LSTM, MEMORIES, Local, TrXL
 from hcam.recipes.general import CHUNK, MAX_SLOTS, general
 from hcam.training import make_learner
 
@@ -55,7 +55,8 @@ def test_there_are_as_many_chunks_as_the_longest_episode_fills(env, levels, slot
 def test_memories_have_the_same_sizes():
     found = {name: general(TaskConfig(task="echo"), make("echo"), name).agent.memory for name in MEMORIES}
     assert {memory.width for memory in found.values()} == {64}
-    assert {memory.layers for memory in found.values()} == {2}
+    assert {memory.layers for name, memory in found.items() if name != "epn"} == {2}
+    assert found["epn"] == EPN(width=64, heads=4, mlp=2, items=64)
     assert found["lstm"] == LSTM(width=64, layers=2)
     assert found["trxl"] == TrXL(width=64, layers=2, heads=4, mlp=2, window=64)
     assert found["none"] == Local(width=64, layers=2, heads=4, mlp=2, window=16)

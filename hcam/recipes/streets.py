@@ -73,9 +73,9 @@ def fast(memory: str) -> Config:
 def quickstart(memory: str) -> Config:
     """Neighbourhoods of two junctions, episodes of 50 steps and a small agent, for two CPU cores.
 
-    Local attention reaches 2 layers x (4 - 1) = 6 steps back; what led where before that, only the memory can know. From
-    rewards alone, a small agent stays with walks that need no memory. So it learns the actions of the expert, which it
-    can predict only where it remembers. An unroll is an episode.
+    Local attention reaches 2 layers x (4 - 1) = 6 steps back; what led where before that, only the memory can know.
+    From rewards alone, a small agent stays with walks that need no memory. So it learns the actions of the expert,
+    which it can predict only where it remembers. An unroll is an episode.
     """
     own = {
         "hcam": {"chunk": CHUNK, "overlap": OVERLAP, "slots": slots(QUICK_STEPS), "top_k": 8},

@@ -54,6 +54,12 @@ def test_nothing_is_forgotten_and_the_last_action_is_seen(preset):
     assert config.agent.encoder.last_action
 
 
+def test_the_quickstart_learns_whole_episodes_from_the_expert():
+    config = RECIPE.preset("quickstart")
+    assert config.objective.objective == "cross_entropy"
+    assert config.learner.unroll == parse("quick_train").steps
+
+
 def test_experiments_have_the_printed_numbers_and_are_evaluated_in_other_cities():
     found = {experiment.name: experiment for experiment in EXPERIMENTS}
     told = {name: found[name].paper["test"] for name in ("hcam", "trxl")}

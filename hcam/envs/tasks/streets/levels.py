@@ -18,7 +18,7 @@ from hcam.envs.tasks.streets.neighbourhoods import Neighbourhoods
 from hcam.envs.values import is_whole
 
 JUNCTIONS, STEPS = 5, 200  # as published
-QUICK_JUNCTIONS, QUICK_STEPS = 1, 50
+QUICK_JUNCTIONS, QUICK_STEPS = 2, 50
 QUICK_SHARE = 8  # small neighbourhoods are an eighth as many
 
 SPLITS = {"train": TRAIN_CITIES, "test": TEST_CITIES}

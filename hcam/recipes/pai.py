@@ -21,6 +21,7 @@ from hcam.recipes.recipe import Experiment, Recipe, Reported, Section, memory_of
 
 TASK = "pai"
 BATCH, TOP_K = 32, 32  # "batch size", "HCAM top-k": appendix A.2, column "Associative"
+FIXED = {"halting": "fixed"}  # at chance, a price on hops alone would teach it to stop at once
 LABELS = ObjectiveConfig(objective="cross_entropy", reconstruction=0.0)  # appendix B: no RL, no reconstruction
 
 
@@ -38,7 +39,7 @@ def paper(memory: str) -> Config:
     common = {"width": 512, "heads": 8, "layers": 4}
     return Config(
         task=TaskConfig(task=TASK, options={"longest": 3}),
-        agent=AgentConfig(memory=memory_of(model(memory), common, {"hcam_reader": {"top_k": TOP_K}})),
+        agent=AgentConfig(memory=memory_of(model(memory), common, {"hcam_reader": {"top_k": TOP_K}, "ut": FIXED})),
         learner=LearnerConfig(environments=64 * BATCH, unroll=1, minibatches=64),
         objective=LABELS,
         optimiser=OptimiserConfig(learning_rate=1e-4),
@@ -67,7 +68,7 @@ def quickstart(memory: str) -> Config:
     common = {"width": 64, "heads": 4, "layers": 2, "mlp": 2, "hops": 4}
     return Config(
         task=TaskConfig(task=TASK, options={"sequences": 4, "longest": 3, "features": 32}),
-        agent=AgentConfig(memory=memory_of(model(memory), common, {})),
+        agent=AgentConfig(memory=memory_of(model(memory), common, {"ut": FIXED})),
         learner=LearnerConfig(environments=512, unroll=1, minibatches=8),
         objective=LABELS,
         optimiser=OptimiserConfig(learning_rate=1e-3, schedule="linear"),

@@ -33,7 +33,6 @@ class UniversalTransformer:
     mlp: int = 4  # hidden width of the layer's MLP over `width`
     hops: int = 6  # how often the layer is applied, at most
     halting: str = "learned"  # each token stops by itself; or "fixed": all after the last hop
-    tied_start: bool = False  # begin with equal projections of queries and keys: attend to what is alike
     ponder: float = 1e-3  # the price of a hop, where halting is learned
 
     def __post_init__(self) -> None:
@@ -49,14 +48,12 @@ class UniversalTransformer:
 def init_params(config: UniversalTransformer, found: Sizes, key: Array) -> Params:
     key_given, key_roles, key_place, key_attention, key_mlp, key_stop = jax.random.split(key, 6)
     width = config.width
-    attention = given.init_attention(key_attention, width)
-    attention |= {"key": attention["query"]} if config.tied_start else {}
     return (
         given.init(key_given, found, width)
         | given.init_roles(key_roles, width)
         | {
             "place": given.ROLE_SCALE * jax.random.normal(key_place, (found.items, width), jnp.float32),
-            "attention": scale_down(attention),
+            "attention": scale_down(given.init_attention(key_attention, width)),
             "near": init_near(config.heads, found.items),
             "mlp": scale_down(init_mlp(key_mlp, width, config.mlp * width)),
             "stop": init_linear(key_stop, width, 1, scale=1e-2) | {"b": jnp.full(1, STOP_BIAS, jnp.float32)},

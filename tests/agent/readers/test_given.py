@@ -10,7 +10,7 @@ import pytest
 from hcam import agent, envs
 from hcam.agent import AgentConfig, memories
 from hcam.agent.readers import READERS as BY_NAME
-from hcam.agent.readers import HCAMReader, UniversalTransformer, given
+from hcam.agent.readers import HCAMReader, given
 from hcam.envs.spaces import Box, Discrete
 from tests.agent.readers.cases import FILLED, READERS, SPACE, answer, built, observation
 
@@ -138,20 +138,3 @@ def test_bad_options_are_told_in_one_sentence(kind):
     ):
         with pytest.raises(ValueError, match=words):
             kind(**options)
-
-
-@pytest.mark.parametrize(
-    ("kind", "of"),
-    [
-        (HCAMReader, lambda own: [own[f"layer_{n}"]["recall"]["read"] for n in range(4)]),
-        (UniversalTransformer, lambda own: [own["attention"]]),
-    ],
-)
-def test_a_tied_start_finds_what_is_alike(kind, of):
-    """Projections of queries and keys start equal, and are two parameters: each learns by itself."""
-    for tied in (False, True):
-        network = kind(width=16, heads=2, tied_start=tied).network(SPACE, 2, "float32")
-        for part in of(network.init_params(jax.random.key(0))):
-            query = "relevance_query" if "relevance_query" in part else "query"
-            one, two = (np.asarray(part[name]["w"]) for name in (query, query.replace("query", "key")))
-            assert np.array_equal(one, two) == tied

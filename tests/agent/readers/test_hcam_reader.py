@@ -80,3 +80,25 @@ def test_top_k_is_at_most_all_chunks():
 def test_bad_options_are_told_in_one_sentence(options, words):
     with pytest.raises(ValueError, match=words):
         HCAMReader(**options)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_tied_start_begins_with_equal_projections(tied):
+    """They are two parameters: each learns by itself."""
+    network = HCAMReader(**SIZES, layers=2, tied_start=tied).network(SPACE, 2, "float32")
+    own = network.init_params(jax.random.key(0))
+    for n in range(2):
+        read = own[f"layer_{n}"]["recall"]["read"]
+        query, key = (np.asarray(read[name]["w"]) for name in ("relevance_query", "relevance_key"))
+        assert np.array_equal(query, key) == tied
+
+
+def test_a_tied_start_recalls_the_pair_that_has_the_item():
+    """Before anything is learned, an item of the memory is most relevant to its own pair."""
+    config = HCAMReader(width=128, heads=2, layers=1, tied_start=True)
+    own = config.network(SPACE, 2, "float32").init_params(jax.random.key(0))
+    content_mcd = jax.random.normal(jax.random.key(1), (6, 2, 128))
+    read = own["layer_0"]["recall"]["read"]
+    found: Any = memory.read(read, content_mcd[:, 0], content_mcd.mean(1), content_mcd, k=6, heads=2, recall=True)
+    assert np.asarray(found[1].chunk_qk)[:, 0].tolist() == list(range(6))
+    assert (np.asarray(found[1].weight_qk)[:, 0] > 0.9).all()

@@ -38,6 +38,7 @@ def paper(memory: str) -> Config:
     own = {
         "hcam": {"chunk": CHUNK, "overlap": OVERLAP, "top_k": TOP_K, "slots": slots(STEPS)},
         "trxl": {"window": STEPS},
+        "epn": {"items": STEPS, "iterations": 3},
         "none": {"window": CHUNK},
     }
     weights = (1.0, 1.0, 1.0) if memory == "trxl" else (1.0, 0.3, 0.3)
@@ -80,13 +81,17 @@ def quickstart(memory: str) -> Config:
     own = {
         "hcam": {"chunk": CHUNK, "overlap": OVERLAP, "slots": slots(QUICK_STEPS), "top_k": 8},
         "trxl": {"window": QUICK_STEPS},
+        "epn": {"items": QUICK_STEPS, "iterations": 2},
         "none": {"window": CHUNK},
     }
+    sizes = {"width": 64, "layers": 2, "heads": 4, "mlp": 2}
+    if memory == "epn":  # each of whose steps costs as much as all of an unroll
+        sizes = {"width": 32, "heads": 2, "mlp": 1}
     return Config(
         task=TaskConfig(task=TASK, levels=("quick_train",), options={"neighbourhoods": 1024}),
         agent=AgentConfig(
             encoder=EncoderConfig(last_action=True),
-            memory=memory_of(memory, {"width": 64, "layers": 2, "heads": 4, "mlp": 2}, own),
+            memory=memory_of(memory, sizes, own),
             heads=HeadsConfig(hidden=64),
         ),
         learner=LearnerConfig(environments=64, unroll=QUICK_STEPS, minibatches=4),
@@ -109,6 +114,14 @@ EXPERIMENTS = (
         evaluate=HELD_OUT,
     ),
     Experiment("trxl", "TransformerXL", "trxl", seeds=(0, 1), paper={"test": Reported(19.9, 0.65)}, evaluate=HELD_OUT),
+    Experiment(
+        "epn",
+        "Episodic Planning Network",
+        "epn",
+        seeds=(0, 1),
+        quote='EPN is "comparable" and "learns faster"; the paper has no number of it.',
+        evaluate=HELD_OUT,
+    ),
     Experiment(
         "none", "No memory", "none", quote="Not in the paper: a control that cannot remember.", evaluate=HELD_OUT
     ),

@@ -51,6 +51,7 @@ def test_nothing_is_forgotten_and_the_last_action_is_seen(preset):
     assert config.agent.memory.slots == slots(longest)
     assert config.agent.memory.stride * config.agent.memory.slots >= longest
     assert RECIPE.preset(preset, "trxl").agent.memory.window == longest
+    assert RECIPE.preset(preset, "epn").agent.memory.items == longest
     assert config.agent.encoder.last_action
 
 
@@ -67,6 +68,7 @@ def test_experiments_have_the_printed_numbers_and_are_evaluated_in_other_cities(
         "hcam": (26.8, 0.44),
         "trxl": (19.9, 0.65),
     }
+    assert list(found) == ["hcam", "trxl", "epn", "none"]
     for experiment in EXPERIMENTS:
         assert experiment.evaluate == ("test",)
         assert RECIPE.levels(experiment) == ("train", "test")

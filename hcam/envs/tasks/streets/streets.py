@@ -17,7 +17,7 @@ from hcam.envs.spaces import Box, Discrete, Space
 from hcam.envs.tasks.streets import map as maps
 from hcam.envs.tasks.streets import view
 from hcam.envs.tasks.streets.episodes import Episode, Map, draw, draw_goal, from_description, group, to_description
-from hcam.envs.tasks.streets.levels import JUNCTIONS, LEVELS, STEPS, Level, LevelParams, parsed, title
+from hcam.envs.tasks.streets.levels import JUNCTIONS, LEVELS, STEPS, Level, LevelParams, guessing, parsed, title
 from hcam.envs.tasks.streets.neighbourhoods import STATES
 from hcam.envs.values import check_pixels, is_whole
 
@@ -78,6 +78,9 @@ class Streets(Environment):
 
     def title(self, level: str) -> str:
         return title(level)
+
+    def chance(self, level: str) -> float | None:
+        return guessing(level)
 
     def max_steps_in_episode(self, level: str) -> int:
         return parsed(level).steps

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hcam.envs.tasks.streets.cities import CITIES, TEST_CITIES, TRAIN_CITIES
-from hcam.envs.tasks.streets.levels import LEVELS, Level, draw_row, parse, quick_count, table, title
+from hcam.envs.tasks.streets.levels import LEVELS, Level, draw_row, guessing, parse, quick_count, table, title
 from hcam.envs.tasks.streets.neighbourhoods import of_city
 
 
@@ -58,6 +58,10 @@ def test_a_level_draws_the_rows_of_its_own_cities(name):
     for city, row in zip(city_n[:50], row_n[:50], strict=True):
         own = of_city(CITIES[city], level.junctions, size)
         assert table(count).node_rn2[row, 0].tolist() in own.node_rn2[:, 0].tolist()
+
+
+def test_guessing_is_known_where_it_was_measured():
+    assert (guessing("aleppo"), guessing("quick_test"), guessing(Level(steps=100))) == (1.15, 0.67, None)
 
 
 def test_the_table_is_the_neighbourhoods_without_their_padding():

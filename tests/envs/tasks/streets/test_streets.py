@@ -170,7 +170,9 @@ def test_the_expert_collects_forty_times_as_much_as_chance():
     """As on the released code: 45.7 and 1.3 on a lattice, measured there; real streets are a little longer."""
     env = Streets(neighbourhoods=64)
     assert 40 < returns(env, knowing(env.expert), "train", 64, 200).mean() < 46
-    assert 0.6 < returns(env, at_random(env), "train", 128, 200).mean() < 1.6
+    chance = env.chance("train")
+    assert chance
+    assert abs(returns(env, at_random(env), "train", 256, 200).mean() - chance) < 0.35  # five standard errors
 
 
 def test_the_expert_takes_a_shortest_way():
@@ -220,6 +222,7 @@ def test_facts():
     assert env.max_steps_in_episode("test") == 200
     assert env.max_steps_in_episode("quick_test") == 50
     assert env.scored_by == "return"
+    assert (env.chance("test"), env.chance("quick_liege")) == (1.15, 0.67)
     assert env.title("test") == "test cities"
     assert env.smaller(["train", "quick_train"]) == []
     told = " ".join(Streets(observation="pixels", side=32).smaller(["quick_train"]))

@@ -1,6 +1,6 @@
 """One-Shot StreetLearn: section "Comparing to other memory papers" of the paper; the task is of Ritter et al. (2020).
 
-hcam train streets                      # quickstart: small neighbourhoods, on two CPU cores
+hcam train streets                      # quickstart: small neighbourhoods and a small agent, for two CPU cores
 hcam train streets --preset fast        # the published rules on one GPU, with one-hot observations
 hcam train streets --preset paper       # the published settings, with street views
 hcam reproduce streets trxl --seed 1    # one of the experiments below
@@ -76,7 +76,8 @@ def quickstart(memory: str) -> Config:
 
     Local attention reaches 2 layers x (4 - 1) = 6 steps back; what led where before that, only the memory can know.
     From rewards alone, a small agent stays with walks that need no memory. So it learns the actions of the expert,
-    which it can predict only where it remembers. An unroll is an episode.
+    which it can predict only where it remembers. An unroll is an episode. These steps do not yet teach it to recall:
+    docs/log/2026-11-18-streets-quickstart.md.
     """
     own = {
         "hcam": {"chunk": CHUNK, "overlap": OVERLAP, "slots": slots(QUICK_STEPS), "top_k": 8},

@@ -117,7 +117,7 @@ EXPERIMENTS = (
     Experiment("trxl", "TransformerXL", "trxl", seeds=(0, 1), paper={"test": Reported(19.9, 0.65)}, evaluate=HELD_OUT),
     Experiment(
         "epn",
-        "Episodic Planning Network",
+        "EPN",
         "epn",
         seeds=(0, 1),
         quote='EPN is "comparable" and "learns faster"; the paper has no number of it.',

@@ -1,6 +1,6 @@
 """The Memory&Planning Game, of Ritter et al. (2020): a small test of planning with what is remembered.
 
-hcam train planning --memory epn          # quickstart: a 2 x 2 torus, minutes on two CPU cores
+hcam train planning                       # quickstart: a 2 x 2 torus, minutes on two CPU cores
 hcam train planning --preset fast         # the published 4 x 4 torus on one GPU
 hcam eval runs/planning-hcam-1 --goals runs/planning-hcam-1    # steps per goal over the course of an episode
 hcam reproduce planning epn --seed 1      # one of the experiments below

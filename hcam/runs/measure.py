@@ -18,7 +18,6 @@ class Measure:
     title: str  # as a heading
     scale: float  # from the entry to what is shown
     unit: str
-    digits: int
     low: str  # the entries of an evaluation that have its 95 % interval
     high: str
     least: float  # below every score, or equal to the lowest: what a level counts that was not played
@@ -27,10 +26,13 @@ class Measure:
     def bare(self, value: Any) -> str:
         """Returns a score without its unit, or "-" where it is unknown."""
         known = finite(value)
-        return "-" if known is None else f"{self.scale * known:.{self.digits}f}"
+        if known is None:
+            return "-"
+        shown = self.scale * known
+        return f"{shown:.{1 if self.unit or abs(shown) >= 10 else 2}f}"
 
     def text(self, value: Any) -> str:
-        """Returns a score as 61.0 % or as 4.31, or "-" where it is unknown."""
+        """Returns a score as 61.0 %, or as 4.31 or 26.8, or "-" where it is unknown."""
         known = finite(value)
         return "-" if known is None else self.bare(known) + self.unit
 
@@ -61,7 +63,6 @@ SUCCESS = Measure(
     title="Success",
     scale=100.0,
     unit=" %",
-    digits=1,
     low="low",
     high="high",
     least=0.0,
@@ -72,7 +73,6 @@ RETURN = Measure(
     title="Return",
     scale=1.0,
     unit="",
-    digits=2,
     low="return_low",
     high="return_high",
     least=-1e30,

@@ -46,4 +46,4 @@ def test_returns_go_with_the_part_of_the_oracles_that_they_are():
     other = part | {"return": 8.0, "return_low": 7.5, "return_high": 8.5}
     console.print(table_of({"greedy": {"torus4": part}, "sampled": {"torus4": other}}, "run", RETURN))
     text = console.export_text()
-    assert re.search(r"torus4 +16.00 \(15.50 to 16.50\) +8.00 \(7.50 to 8.50\) +32.00 +50/25 % +100.0", text)
+    assert re.search(r"torus4 +16.0 \(15.5 to 16.5\) +8.00 \(7.50 to 8.50\) +32.0 +50/25 % +100.0", text)

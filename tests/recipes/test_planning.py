@@ -42,7 +42,7 @@ def test_every_memory_has_an_experiment():
 def test_a_run_is_scored_by_its_return_from_end_to_end(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small = "--environments 8 --minibatches 1 --unroll 25 --steps 1000 --eval-episodes 8 --layers 1 --width 16"
-    small += " --heads 2 --levels torus2_steps20 torus3_steps20 --curriculum --log-every 0.001"
+    small += " --heads 2 --env-arg symbols=9 --levels torus2_steps20 torus3_steps20 --curriculum --log-every 0.001"
     assert main(["train", "planning", "--memory", "trxl", "--run", "run", *small.split()]) == 0
     config = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
     assert config["scored_by"] == "return"

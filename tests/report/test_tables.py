@@ -147,7 +147,7 @@ def test_returns_stand_with_their_interval_and_the_part_of_the_oracles(tmp_path)
         map(text_of, report.compare_tables([folder, made_by_return(tmp_path / "two", seed=1, ends=15.0)]))
     )
     assert "Return, sampled evaluation" in compared
-    assert all(part in compared for part in ("9.00", "8.50-9.50", "16.00", "50 % of the oracle"))
+    assert all(part in compared for part in ("9.00", "8.50-9.50", "16.0", "50 % of the oracle"))
     assert "%," not in compared.splitlines()[0]
 
 

@@ -9,6 +9,7 @@ PART = {"success": 0.5, "low": 0.4, "high": 0.6, "return": 4.25, "return_low": 4
 def test_each_measure_reads_its_own_entries():
     assert (SUCCESS.text(SUCCESS.score(PART)), SUCCESS.around(PART)) == ("50.0 %", "40.0 to 60.0")
     assert (RETURN.text(RETURN.score(PART)), RETURN.around(PART, "-")) == ("4.25", "4.00-4.50")
+    assert RETURN.text(26.83) == "26.8"
     assert (RETURN.interval(PART), SUCCESS.interval({"low": 0.4})) == ((4.0, 4.5), None)
 
 

@@ -77,7 +77,13 @@ def test_facts_of_the_levels_go_into_the_run_folder(task: str):
     env = make(task)
     found = api.facts(TaskConfig(task=task), env)
     level = {"first_symbol": "blanks8", "echo": "echo"}[task]
-    assert found == {"chance": {level: 0.25}, "titles": {}}
+    assert found == {"chance": {level: 0.25}, "titles": {}, "scored_by": "success"}
+
+
+def test_a_task_that_is_scored_by_its_return_has_an_oracle_and_its_guessing_is_measured():
+    found = api.facts(TaskConfig(task="planning", levels=("torus2_steps20",)), make("planning"))
+    assert found["scored_by"] == "return"
+    assert found["oracle"]["torus2_steps20"] > 4 * found["chance"]["torus2_steps20"] > 0
 
 
 # Environments without a name

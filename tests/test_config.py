@@ -88,7 +88,8 @@ def test_the_memory_s_name_stands_with_its_settings():
 
 def test_a_run_folder_tells_its_configuration(tmp_path):
     """Beside the settings it has facts for figures."""
-    facts = {"chance": {"2_delay5_of4": 0.5}, "titles": {"2_delay5_of4": "2 dances"}}
+    facts: dict[str, object] = {"chance": {"2_delay5_of4": 0.5}, "titles": {"2_delay5_of4": "2 dances"}}
+    facts |= {"scored_by": "return", "oracle": {"2_delay5_of4": 1.0}}
     RunFolder.create(tmp_path / "run", to_json(QUICKSTART) | facts).close()
     assert read(tmp_path / "run") == QUICKSTART
 

@@ -264,7 +264,7 @@ def test_the_only_level_of_a_task_without_levels():
     [
         (
             TaskConfig(task="chess"),
-            "there is no task 'chess': choose from ballet, match, objects, pai, words, constant",
+            "there is no task 'chess': choose from ballet, match, objects, pai, planning, streets, words, constant",
         ),
         (TaskConfig(task="echo", options={"tile": 1}), "echo has no option tile: choose from symbols."),
         (TaskConfig(task="echo", weights=(1.0,)), "Echo has no levels to weigh: leave out weights."),

@@ -90,7 +90,7 @@ def test_dtypes_are_listed(value):
 
 @pytest.mark.parametrize("value", ["hcam", None, HCAM, {"width": 8}], ids=repr)
 def test_make_takes_a_configuration(value: Any):
-    refused(TypeError, lambda: memory.make(value), "HCAM, TrXL, LSTM, GRU, Local", "build(dtype)", repr(value))
+    refused(TypeError, lambda: memory.make(value), "HCAM, TrXL, LSTM, GRU, EPN, Local", "build(dtype)", repr(value))
 
 
 @pytest.mark.parametrize("size", [np.int64(16), np.int32(16), np.uint8(16)], ids=lambda size: type(size).__name__)

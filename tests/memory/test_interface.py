@@ -401,7 +401,7 @@ def test_recall_describes_the_attention(name):
 # Building
 # ---------------------------------------------------------------------------------------------------------------------
 def test_configs_by_name_are_what_make_takes():
-    assert set(memory.MEMORIES) == {"hcam", "trxl", "lstm", "gru", "none"}
+    assert set(memory.MEMORIES) == {"hcam", "trxl", "lstm", "gru", "epn", "none"}
     for kind in memory.MEMORIES.values():
         config = kind()  # every option has a default
         assert memory.make(config).config == config

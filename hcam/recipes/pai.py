@@ -66,7 +66,7 @@ def fast(memory: str) -> Config:
 def quickstart(memory: str) -> Config:
     """4 chains of items with 32 numbers instead of 16 with 1000, and a small model, for two CPU cores."""
     common = {"width": 64, "heads": 4, "layers": 2, "mlp": 2, "hops": 4}
-    own = {"ut": FIXED, "hcam_reader": {"tied_start": True}}
+    own: dict[str, dict[str, Any]] = {"ut": FIXED, "hcam_reader": {"tied_start": True}}
     return Config(
         task=TaskConfig(task=TASK, options={"sequences": 4, "longest": 3, "features": 32}),
         agent=AgentConfig(memory=memory_of(model(memory), common, own)),

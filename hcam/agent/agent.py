@@ -15,7 +15,7 @@ from hcam.agent.network import NetworkAgent
 from hcam.envs.environment import Environment
 from hcam.envs.spaces import Spaces
 from hcam.memory.layers import in_dtype
-from hcam.memory.types import Memory
+from hcam.memory.types import Memory, Recall
 from hcam.types import Array, Inputs, Observation, Output, Params
 
 
@@ -79,6 +79,12 @@ class MemoryAgent:
         x_d = self.encode(params, inputs)
         state, y_d = self.memory.step(params["memory"], state, x_d, inputs.first)
         return state, Output(*heads.policy_value(params["heads"], y_d), y_d)
+
+    def step_recalling(self, params: Params, state: Any, inputs: Inputs) -> tuple[Any, Output, Recall]:
+        """`step`, and what the memory attended to."""
+        x_d = self.encode(params, inputs)
+        state, y_d, recall = self.memory.step(params["memory"], state, x_d, inputs.first, recall=True)
+        return state, Output(*heads.policy_value(params["heads"], y_d), y_d), recall
 
     def unroll(self, params: Params, state: Any, inputs_t: Inputs) -> tuple[Any, Output]:
         """T steps at once: inputs and outputs have the axis T in front."""

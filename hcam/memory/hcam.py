@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from . import checks, chunks, kernels, ring, stack
-from .layers import broadcast_like, init_norm, layer_norm, position_code, to_float32
+from .layers import broadcast_like, init_norm, layer_norm, position_code, softmax, to_float32
 from .projections import code_keys_values, coded_answers, coded_queries, init_read, keys_values
 from .recall import FORMS, Recalled, attend_cached, attend_dense, attend_gathered, read_chunks
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
@@ -148,7 +148,7 @@ def unroll_block(
         recall=recall,
     )
     summary_md = chunks.update_summaries(summary_md, new_summary_ud, start_t, chunk, stride)
-    return answer_td, ~mask_tm.any(-1), summary_md, _by_number(recalled, mask_tm, number_tm)
+    return answer_td, ~mask_tm.any(-1), summary_md, _by_number(recalled, mask_tm, number_tm, slots)
 
 
 def step_block(
@@ -187,7 +187,7 @@ def step_block(
         read = partial(_read_cache, config, params["read"], cache)
     logits_qm = relevance_logits(params["read"], query_qd, jax.lax.stop_gradient(summary_md), mask_m[None])
     answer_qd, recalled = read(query_qd, logits_qm, number_m, mask_m, recall)
-    recalled = _by_number(recalled, mask_m[None], number_m[None])
+    recalled = _by_number(recalled, mask_m[None], number_m[None], slots)
     one = None if recalled is None else Recalled(*(entry_q[0] for entry_q in recalled))
     return answer_qd[0], ~mask_m.any(), summary_md, cache, one
 
@@ -228,7 +228,7 @@ def _read_rows(
             params, query_qd, chunk_qk, weight_qk, fetch, heads=config.heads, recall=recall
         )
         answer_qd = answer_qd if fused else plain_qd
-    return answer_qd, None if within_qkhc is None else Recalled(chunk_qk, weight_qk, within_qkhc)
+    return answer_qd, None if within_qkhc is None else Recalled(chunk_qk, weight_qk, within_qkhc, softmax(logits_qm))
 
 
 def _read_cache(
@@ -255,10 +255,10 @@ def _read_cache(
         if not recall:
             return answer_qd, None
         chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
-        return answer_qd, Recalled(chunk_qk, weight_qk, within_qmhc[:, chunk_qk[0]])
+        return answer_qd, Recalled(chunk_qk, weight_qk, within_qmhc[:, chunk_qk[0]], softmax(logits_qm))
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
     answer_qd, within_qkhc = read(weight_qk, number_m[chunk_qk])
-    return answer_qd, Recalled(chunk_qk, weight_qk, within_qkhc) if recall else None
+    return answer_qd, Recalled(chunk_qk, weight_qk, within_qkhc, softmax(logits_qm)) if recall else None
 
 
 def _fused(config: HCAM, dtype: DTypeLike) -> bool:
@@ -270,7 +270,7 @@ def _code(config: HCAM, dtype: DTypeLike) -> Array:
     return position_code(config.chunk, config.width, config.positions, dtype)
 
 
-def _by_number(recalled: Recalled | None, mask_qm: Array, number_qm: Array) -> Recalled | None:
+def _by_number(recalled: Recalled | None, mask_qm: Array, number_qm: Array, slots: int) -> Recalled | None:
     """Chunks by their number in the episode; number -1 and no attention where there was nothing to recall."""
     if recalled is None:
         return None
@@ -279,4 +279,13 @@ def _by_number(recalled: Recalled | None, mask_qm: Array, number_qm: Array) -> R
         chunk_qk=jnp.where(real_qk, jnp.take_along_axis(number_qm, recalled.chunk_qk, axis=-1), -1),
         weight_qk=jnp.where(real_qk, recalled.weight_qk, 0.0),
         within_qkhc=jnp.where(real_qk[:, :, None, None], recalled.within_qkhc, 0.0),
+        weight_qm=_newest_first(recalled.weight_qm, mask_qm, number_qm, slots),
     )
+
+
+def _newest_first(weight_qm: Array, mask_qm: Array, number_qm: Array, slots: int) -> Array:
+    """The weights of the chunks that may be recalled, newest first, and zeros after them: [Q, slots]."""
+    newest_q1 = jnp.where(mask_qm, number_qm, -1).max(-1, keepdims=True)
+    place_qm = jnp.where(mask_qm, newest_q1 - number_qm, slots)  # `slots` is out of range and is dropped
+    row_q1 = ring.count(len(weight_qm))[:, None]
+    return jnp.zeros((len(weight_qm), slots), weight_qm.dtype).at[row_q1, place_qm].set(weight_qm, mode="drop")

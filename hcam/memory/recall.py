@@ -41,6 +41,7 @@ class Recalled(NamedTuple):
     chunk_qk: Array  # index along the chunk axis
     weight_qk: Array  # relevance
     within_qkhc: Array  # attention inside the chunk
+    weight_qm: Array  # relevance of all chunks, before the top k: these sum to one
 
 
 def read(
@@ -141,7 +142,7 @@ def read_chunks(
 
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
     output_qs, within = attend_gathered(params, query_qe, chunk_qk, weight_qk, fetch, heads=heads, recall=recall)
-    return output_qs, None if within is None else Recalled(chunk_qk, weight_qk, within)
+    return output_qs, None if within is None else Recalled(chunk_qk, weight_qk, within, softmax(logits_qm))
 
 
 def attend_dense(
@@ -168,7 +169,7 @@ def attend_dense(
     chunk_qk, weight_qk = top_chunks(logits_qm, k, order)
     within_qhmc = kernels.unroll.plain_within(inner_qhd, code_qhc, jnp.concatenate(parts))
     within_qkhc = jax.vmap(lambda within_hmc, chunk_k: within_hmc[:, chunk_k])(within_qhmc, chunk_qk).swapaxes(1, 2)
-    return output_qs, Recalled(chunk_qk, weight_qk, within_qkhc)
+    return output_qs, Recalled(chunk_qk, weight_qk, within_qkhc, softmax(logits_qm))
 
 
 def attend_gathered(

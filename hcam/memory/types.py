@@ -47,3 +47,4 @@ class Recall(NamedTuple):
     chunk_k: tuple[Array, ...] | None = None  # numbers of the recalled chunks in their episode; -1: nothing to recall
     relevance_k: tuple[Array, ...] | None = None  # the weight of each, best first; 0 where chunk_k is -1
     within_khc: tuple[Array, ...] | None = None  # attention over the C steps inside each recalled chunk
+    relevance_m: tuple[Array, ...] | None = None  # of every chunk, before the top k, newest first; 0: no such chunk

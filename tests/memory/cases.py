@@ -183,6 +183,9 @@ def assert_recall_equals(recall: Any, layer: int, expected: Recalled) -> None:
     if found:
         np.testing.assert_allclose(recall.relevance_k[layer][:found], expected.weight, atol=2e-5)
         np.testing.assert_allclose(recall.within_khc[layer][:found], expected.within, atol=2e-5)
+    before = np.zeros(recall.relevance_m[layer].shape)
+    before[: len(expected.before)] = expected.before
+    np.testing.assert_allclose(recall.relevance_m[layer], before, atol=2e-5)
 
 
 def changed_by(config: Any, at: list[int], first: np.ndarray, scale: float = 1.0) -> np.ndarray:

@@ -69,6 +69,7 @@ class Reading(NamedTuple):
     chunk: list[int]
     weight: np.ndarray
     within: np.ndarray  # [K, H, C]
+    before: np.ndarray  # [M], the weights before the top k
     gap: float
 
 
@@ -96,7 +97,7 @@ def read_one(
         answer, attention = attend_in_chunk(params, query, contents[m], heads, positions)
         output += w * answer
         within.append(attention)
-    return Reading(output, chosen, weight, np.array(within), gap_after(logits, k))
+    return Reading(output, chosen, weight, np.array(within), softmax(logits), gap_after(logits, k))
 
 
 def attend_in_chunk(
@@ -135,6 +136,7 @@ class Recalled(NamedTuple):
     chunk: list[int]
     weight: np.ndarray
     within: np.ndarray
+    before: np.ndarray  # [M], newest first
 
 
 class SlowStack:
@@ -163,14 +165,15 @@ class SlowStack:
         y, self.gap = join(params.get("window_gate"), x, answer), min(self.gap, gap)
         ages = np.zeros((self.config.heads, self.window))
         ages[:, : attention.shape[1]] = attention
-        number, weight, within = [], np.zeros(0), np.zeros(0)
+        number, weight, within, before = [], np.zeros(0), np.zeros(0), np.zeros(0)
         if "block" in params and chunks:
             reading = self.recall(params["block"], y, chunks)
             y, self.gap = join(params.get("block_gate"), y, reading.output), min(self.gap, reading.gap)
             number, weight, within = [chunks[m][0] for m in reading.chunk], reading.weight, reading.within
+            before = reading.before[::-1]
         hidden = np.maximum(linear(params["mlp"]["in"], layer_norm(params["mlp"]["norm"], y)), 0)
         return join(params.get("mlp_gate"), y, linear(params["mlp"]["out"], hidden)), Recalled(
-            ages, number, weight, within
+            ages, number, weight, within, before
         )
 
     def recallable(self, past: list[np.ndarray]) -> list[tuple[int, np.ndarray]]:

@@ -375,10 +375,10 @@ def test_recall_describes_the_attention(name):
         older = np.arange(window)[None, :] > time_t[:, None]
         assert not attention_thw.swapaxes(1, 2)[older].any(), "attention to before the episode"
     if not hasattr(config, "chunk"):
-        assert recall.chunk_k is recall.relevance_k is recall.within_khc is None
+        assert recall.chunk_k is recall.relevance_k is recall.within_khc is recall.relevance_m is None
         return
     done_t = np.maximum(0, (time_t - config.chunk) // (config.chunk - config.overlap) + 1)
-    for chunk_tk, relevance_tk, within_tkhc in zip(*recall[1:], strict=True):
+    for chunk_tk, relevance_tk, within_tkhc, relevance_tm in zip(*recall[1:], strict=True):
         real_tk = chunk_tk >= 0
         assert chunk_tk.shape == relevance_tk.shape == (LENGTH, config.top_k)
         assert within_tkhc.shape == (LENGTH, config.top_k, config.heads, config.chunk)
@@ -395,6 +395,9 @@ def test_recall_describes_the_attention(name):
             assert (total_t <= 1 + 1e-5).all()
         np.testing.assert_allclose(within_tkhc.sum(-1)[real_tk], 1.0, atol=1e-5)
         assert not within_tkhc[~real_tk].any()
+        assert relevance_tm.shape == (LENGTH, config.slots)
+        np.testing.assert_array_equal((relevance_tm > 0).sum(-1), np.minimum(config.slots, done_t))
+        np.testing.assert_allclose(relevance_tm.sum(-1), np.where(done_t > 0, 1.0, 0.0), atol=1e-5)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -331,6 +331,7 @@ def test_what_was_recalled(name, form):
         np.testing.assert_array_equal(recalled.chunk_qk[q], expected.chunk)
         np.testing.assert_allclose(recalled.weight_qk[q], expected.weight, atol=1e-5)
         np.testing.assert_allclose(recalled.within_qkhc[q], expected.within, atol=1e-5)
+        np.testing.assert_allclose(recalled.weight_qm[q], expected.before, atol=1e-5)
         np.testing.assert_allclose(output[q], expected.output, rtol=1e-4, atol=1e-5)
 
 

@@ -13,9 +13,9 @@ from tests.memory.cases import CONFIGS, inputs, params_of, starts
 
 
 def test_recall_is_empty_by_default():
-    assert Recall() == (None, None, None, None)
+    assert Recall() == (None,) * 5
     assert not jax.tree.leaves(Recall())
-    assert Recall._fields == ("window_hw", "chunk_k", "relevance_k", "within_khc")
+    assert Recall._fields == ("window_hw", "chunk_k", "relevance_k", "within_khc", "relevance_m")
 
 
 def test_a_memory_is_its_configuration_and_seven_functions():

@@ -155,6 +155,26 @@ def test_conv_transpose_grows_by_the_stride_and_adds_its_bias(size, stride):
     np.testing.assert_allclose(higher - y_hwc, np.ones(y_hwc.shape), rtol=1e-4)
 
 
+@pytest.mark.parametrize(("size", "stride"), [(3, 2), (4, 2), (5, 3), (7, 4), (2, 3), (1, 2)])
+def test_conv_transpose_equals_the_librarys(size, stride):
+    params = decoders.init_conv_transpose(jax.random.key(0), size, stride, 5, 3)
+    x_hwc = jax.random.normal(jax.random.key(1), (2, 6, 7, 5))
+
+    def librarys(params, x_nhwc):
+        weight, axes = params["w"].reshape(size, size, 5, 3), ("NHWC", "HWIO", "NHWC")
+        y_nhwc = jax.lax.conv_transpose(x_nhwc, weight, (stride, stride), "SAME", dimension_numbers=axes)
+        return y_nhwc + params["b"][None, None, None]
+
+    def ours(params, x_nhwc):
+        return decoders.conv_transpose(params, x_nhwc, size, stride)
+
+    y_hwc, gradient = jax.vjp(ours, params, x_hwc)
+    real_hwc, real_gradient = jax.vjp(librarys, params, x_hwc)
+    np.testing.assert_allclose(y_hwc, real_hwc, atol=2e-6)
+    for got, real in zip(jax.tree.leaves(gradient(real_hwc)), jax.tree.leaves(real_gradient(real_hwc)), strict=True):
+        np.testing.assert_allclose(got, real, rtol=1e-5, atol=1e-4)
+
+
 def test_conv_transpose_spreads_a_pixel_around_its_place():
     """A single bright pixel, weights of one: it lights the square of filters that overlap it, and nothing else."""
     params = {"w": jnp.ones((9, 1)), "b": jnp.zeros(1)}

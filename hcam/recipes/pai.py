@@ -60,6 +60,7 @@ def fast(memory: str) -> Config:
         agent=replace(base.agent, memory=replace(base.agent.memory, **own)),
         learner=LearnerConfig(environments=32 * 128, unroll=1, minibatches=32),
         optimiser=OptimiserConfig(learning_rate=3e-4, schedule="linear"),
+        run=replace(base.run, steps=1_000_000),
     )
 
 
@@ -83,6 +84,7 @@ def longer(length: int) -> dict[str, Any]:
         "task.levels": (f"length{length}",),
         "task.options": {"longest": length},
         "agent.memory.top_k": SEQUENCES * (length - 1),
+        "run.steps": 2_000_000,
     }
 
 

@@ -67,7 +67,7 @@ def fast(memory: str) -> Config:
             discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=5.0, reconstruct_every=4
         ),
         optimiser=OptimiserConfig(learning_rate=3e-4, schedule="linear", clip=0.3),
-        run=RunConfig(steps=400_000_000, save_every=300.0),
+        run=RunConfig(steps=80_000_000, save_every=300.0),
     )
 
 

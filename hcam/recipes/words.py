@@ -64,12 +64,12 @@ def fast(memory: str) -> Config:
             memory=replace(base.agent.memory, width=256, **own.get(memory, {})),
             heads=HeadsConfig(hidden=256),
         ),
-        learner=LearnerConfig(environments=1024, unroll=UNROLL, minibatches=64, curriculum=True),
+        learner=LearnerConfig(environments=1024, unroll=UNROLL, minibatches=16, curriculum=True),
         objective=ObjectiveConfig(
             discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=5.0, reconstruct_every=8
         ),
         optimiser=OptimiserConfig(learning_rate=3e-4, schedule="linear", clip=0.3),
-        run=RunConfig(steps=80_000_000, save_every=300.0),
+        run=RunConfig(steps=100_000_000, save_every=300.0),
     )
 
 

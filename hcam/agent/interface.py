@@ -3,6 +3,7 @@
 from typing import Any, Protocol
 
 from hcam.agent.config import AgentConfig
+from hcam.memory.types import Recall
 from hcam.types import Array, Inputs, Observation, Output, Params
 
 
@@ -26,6 +27,9 @@ class Agent(Protocol):
 
     def step(self, params: Params, state: Any, inputs: Inputs) -> tuple[Any, Output]:
         """Acting: one step."""
+
+    def step_recalling(self, params: Params, state: Any, inputs: Inputs) -> tuple[Any, Output, Recall]:
+        """`step`, and what the memory attended to."""
 
     def unroll(self, params: Params, state: Any, inputs_t: Inputs) -> tuple[Any, Output]:
         """T steps at once, with the results of T times `step`."""

@@ -12,6 +12,7 @@ import jax
 
 from hcam.agent.config import AgentConfig
 from hcam.memory.layers import in_dtype
+from hcam.memory.types import Recall
 from hcam.types import Array, Inputs, Observation, Output, Params
 
 
@@ -43,6 +44,10 @@ class NetworkAgent:
 
     def step(self, params: Params, state: Any, inputs: Inputs) -> tuple[Any, Output]:
         return state, self.network.answer(params["network"], inputs.observation)
+
+    def step_recalling(self, params: Params, state: Any, inputs: Inputs) -> tuple[Any, Output, Recall]:
+        """It has nothing to recall: the observation is all there is."""
+        return *self.step(params, state, inputs), Recall()
 
     def unroll(self, params: Params, state: Any, inputs_t: Inputs) -> tuple[Any, Output]:
         return state, jax.vmap(lambda inputs: self.step(params, state, inputs)[1])(inputs_t)

@@ -31,6 +31,15 @@ class Moments(NamedTuple):
     question: jax.Array  # the step from which on it is asked for
 
 
+class Event(NamedTuple):
+    """Something that happens in an episode, in steps from its first observation, for people and for analyses."""
+
+    begin: int
+    end: int  # one past its last step
+    name: str
+    matters: bool = False  # whether it is what is asked for
+
+
 class Environment:
     """Derive from this, write the parts that raise NotImplementedError, and `reset` and `step` follow.
 
@@ -116,6 +125,14 @@ class Environment:
     def moments(self, state: State) -> Moments:
         """Which steps of this state's episode matter, and when they are asked for."""
         raise ValueError(f"{type(self).__name__} does not say which moment of an episode matters.")
+
+    def events(self, states: Sequence[State]) -> list[Event]:
+        """What happens in an episode, in order, from its states as numpy arrays; by default what `moments` says."""
+        try:
+            begin, end, _ = map(int, self.moments(states[-1]))
+        except ValueError:
+            return []
+        return [Event(begin, end, "to be remembered", True)]
 
     def picture(self, states: Sequence[State]) -> Any:
         """What `hcam show` draws after these states of an episode, uint8 [height, width, 3]; None: what is observed."""

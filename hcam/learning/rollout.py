@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from hcam.agent import Agent
-from hcam.envs.environment import Environment
+from hcam.envs.environment import Environment, Info
 from hcam.envs.levels import Mixture
 from hcam.learning import layout
-from hcam.types import ActorState, Array, EnvParams, EpisodeEnd, Inputs, Params, Transition
+from hcam.types import ActorState, Array, EnvParams, EpisodeEnd, Inputs, Output, Params, Transition
 
 
 def reset_actor(agent: Agent, env: Environment, key: Array, env_params: EnvParams) -> ActorState:
@@ -30,8 +30,26 @@ def act(
     labelled: bool = False,
 ) -> tuple[ActorState, Transition]:
     """One step of one environment."""
-    key_action, key_step = jax.random.split(key)
     memory, output = agent.step(params, actor.memory, actor.inputs)
+    actor, transition, _ = proceed(
+        agent, env, env_params, key, actor._replace(memory=memory), output, greedy=greedy, labelled=labelled
+    )
+    return actor, transition
+
+
+def proceed(
+    agent: Agent,
+    env: Environment,
+    env_params: EnvParams,
+    key: Array,
+    actor: ActorState,
+    output: Output,
+    *,
+    greedy: bool = False,
+    labelled: bool = False,
+) -> tuple[ActorState, Transition, Info]:
+    """The environment's part of `act`, of an actor whose memory has taken its step and returned `output`."""
+    key_action, key_step = jax.random.split(key)
     sampled = jax.random.categorical(key_action, output.logits)
     action = (jnp.argmax(output.logits) if greedy else sampled).astype(jnp.int32)
     with jax.named_scope("environment"):
@@ -50,8 +68,8 @@ def act(
     )
     transition = Transition(actor.inputs, action, output.logits, reward, terminated, truncated, label, end)
     inputs = Inputs(agent.preprocess(observation), done, action, reward)
-    actor = ActorState(state, inputs, memory, jnp.where(done, 0.0, episode_return), jnp.where(done, 0, length))
-    return actor, transition
+    kept = jnp.where(done, 0.0, episode_return), jnp.where(done, 0, length)
+    return ActorState(state, inputs, actor.memory, *kept), transition, info
 
 
 def rollout(

@@ -86,7 +86,7 @@ def _first_episodes(
     count: int,
 ) -> FirstEpisodes:
     key_reset, key_play = jax.random.split(key)
-    actors_b = _reset(agent, env, at_once, key_reset, env_params)
+    actors_b = reset_actors(agent, env, at_once, key_reset, env_params)
     no_b, zero_b = jnp.zeros(at_once, bool), jnp.zeros(at_once, jnp.float32)
     ended = FirstEpisodes(no_b, no_b, zero_b, jnp.zeros(at_once, jnp.int32))
     for chunk in range(MAX_STEPS // EVAL_CHUNK):
@@ -98,7 +98,8 @@ def _first_episodes(
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _reset(agent: Agent, env: Environment, at_once: int, key: Array, env_params: EnvParams) -> ActorState:
+def reset_actors(agent: Agent, env: Environment, at_once: int, key: Array, env_params: EnvParams) -> ActorState:
+    """Many actors, each at the start of an episode of its own."""
     return jax.vmap(lambda key: reset_actor(agent, env, key, env_params))(jax.random.split(key, at_once))
 
 

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam.envs.environment import Environment
+from hcam.envs import make
+from hcam.envs.environment import Environment, Event
 from hcam.envs.levels import Mixture
 from hcam.envs.spaces import Box, Discrete
 
@@ -237,3 +238,11 @@ def test_an_environment_that_is_not_written_says_so():
     ):
         with pytest.raises(NotImplementedError):
             part()
+
+
+def test_events_are_by_default_what_moments_says():
+    env = make("first_symbol")
+    _, state = env.reset(jax.random.key(0), env.params("blanks2"))
+    assert env.events([jax.device_get(state)]) == [Event(0, 1, "to be remembered", True)]
+    echo = make("echo")
+    assert echo.events([jax.device_get(echo.reset(jax.random.key(0), echo.params())[1])]) == []

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.envs.environment import Environment, Info, Moments
+from hcam.envs.environment import Environment, Event, Info, Moments
 from hcam.envs.render import sprites
 from hcam.envs.spaces import Box, Discrete, Space, Tokens
 from hcam.envs.tasks.ballet import stage
@@ -134,6 +134,16 @@ class Ballet(Environment):
         episode = _episode(state)
         begin = episode.target * (PERIOD + episode.delay)
         return Moments(begin, begin + DANCE_STEPS, _question(episode))
+
+    def events(self, states: Sequence[State]) -> list[Event]:
+        """The dances, in their order."""
+        episode = _episode(states[0])
+        told = to_description(episode)
+        begins = [number * (PERIOD + int(episode.delay)) for number in range(int(episode.dancers))]
+        return [
+            Event(begin, begin + DANCE_STEPS, dancer["dance"], number == int(episode.target))
+            for number, (begin, dancer) in enumerate(zip(begins, told["dancers"], strict=True))
+        ]
 
 
 def _opening(episode: Episode) -> State:

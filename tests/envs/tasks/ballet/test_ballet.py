@@ -218,3 +218,16 @@ def test_vocabulary_is_watch_and_the_dances():
 def test_bad_input_is_one_sentence(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):
         wrong(Ballet())
+
+
+def test_events_are_the_dances_and_one_is_asked_for():
+    env = make("ballet")
+    _, state = env.reset(jax.random.key(3), env.params("4_delay16"))
+    found = env.events([jax.device_get(state)])
+    told = env.describe(state)
+    assert [event.name for event in found] == [dancer["dance"] for dancer in told["dancers"]]
+    assert [(event.begin, event.end) for event in found] == [(31 * n, 31 * n + 16) for n in range(4)]
+    asked = found[told["target"]]
+    begin, end, _ = map(int, env.moments(state))
+    assert [event for event in found if event.matters] == [asked]
+    assert (asked.begin, asked.end) == (begin, end)

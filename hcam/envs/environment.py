@@ -37,7 +37,15 @@ class Event(NamedTuple):
     begin: int
     end: int  # one past its last step
     name: str
-    matters: bool = False  # whether it is what is asked for
+    matters: bool = False  # whether it is what is asked for at the end
+    kind: str = ""  # what is asked for is compared with what could have been: with others of its kind
+    asked: tuple[tuple[int, int], ...] = ()  # from which step, and until before which, it is asked for
+
+
+def until_the_end(question: int, states: Sequence[State]) -> tuple[tuple[int, int], ...]:
+    """An `Event`'s `asked` where the question stands from this step on; empty where it has not come yet."""
+    steps = len(states) - 1
+    return ((question, steps),) if question < steps else ()
 
 
 class Environment:
@@ -127,12 +135,16 @@ class Environment:
         raise ValueError(f"{type(self).__name__} does not say which moment of an episode matters.")
 
     def events(self, states: Sequence[State]) -> list[Event]:
-        """What happens in an episode, in order, from its states as numpy arrays; by default what `moments` says."""
+        """What happens in an episode, in order, from its states as numpy arrays; by default what `moments` says.
+
+        The states are those before the first step and after each one; what is asked for until the end is asked for
+        until before the last of them.
+        """
         try:
-            begin, end, _ = map(int, self.moments(states[-1]))
+            begin, end, question = map(int, self.moments(states[-1]))
         except ValueError:
             return []
-        return [Event(begin, end, "to be remembered", True)]
+        return [Event(begin, end, "to be remembered", True, asked=until_the_end(question, states))]
 
     def picture(self, states: Sequence[State]) -> Any:
         """What `hcam show` draws after these states of an episode, uint8 [height, width, 3]; None: what is observed."""

@@ -5,7 +5,7 @@ They are the episodes of an evaluation: `record(..., episodes=n, seed=s)` plays 
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ class Moment(NamedTuple):
     """An environment between two steps."""
 
     state: Any
-    observation: Observation
+    observation: Observation  # None: not kept
 
 
 class Episode(NamedTuple):
@@ -71,18 +71,22 @@ def record(
     *,
     episodes: int = 1,
     seed: int = 0,
+    start: int = 0,
     greedy: bool = True,
-    moments: bool = True,
+    moments: bool | Literal["states"] = True,
 ) -> list[Episode]:
     """Plays one episode in each of as many environments.
 
-    Without `moments`, what the environments showed is not kept: then many episodes fit in memory.
+    Without `moments`, what the environments were and showed is not kept, with "states" what they were alone: then many
+    episodes fit in memory. `start` is the number of the first episode where they are played in several calls.
     """
     checks.positive(episodes=episodes)
-    key_reset, key_play = jax.random.split(jax.random.fold_in(jax.random.key(seed), 0))
+    key_reset, key_play = jax.random.split(jax.random.fold_in(jax.random.key(seed), start))
     actors_b = reset_actors(agent, env, episodes, key_reset, env_params)
     level_b = np.broadcast_to(np.asarray(getattr(actors_b.env, "level", 0)), episodes)
     first_b = jax.device_get(_now(env, env_params, actors_b)) if moments else None
+    if first_b is not None and moments == "states":
+        first_b = first_b._replace(observation=None)
     parts: list[Any] = []
     length_b = np.zeros(episodes, np.int64)
     for number in range(MAX_STEPS // EVAL_CHUNK):
@@ -127,7 +131,7 @@ def _play(
     agent: Agent,
     env: Environment,
     greedy: bool,
-    moments: bool,
+    moments: bool | Literal["states"],
     params: Params,
     env_params: EnvParams,
     key: Array,
@@ -139,7 +143,8 @@ def _play(
         memory, output, recall = agent.step_recalling(prepared, actor.memory, actor.inputs)
         before = actor._replace(memory=memory)
         after, taken, info = proceed(agent, env, env_params, key, before, output, greedy=greedy)
-        last = Moment(_plain(_last(env, key, actor.env, taken.action, env_params, after)), info["final_observation"])
+        shown = info["final_observation"] if moments is True else None
+        last = Moment(_plain(_last(env, key, actor.env, taken.action, env_params, after)), shown)
         step = Step(
             taken.action,
             jax.nn.softmax(output.logits),

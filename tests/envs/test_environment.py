@@ -246,3 +246,4 @@ def test_events_are_by_default_what_moments_says():
     assert env.events([jax.device_get(state)]) == [Event(0, 1, "to be remembered", True)]
     echo = make("echo")
     assert echo.events([jax.device_get(echo.reset(jax.random.key(0), echo.params())[1])]) == []
+    assert env.events([jax.device_get(state)] * 5)[0].asked == ((3, 4),)

@@ -1,6 +1,7 @@
 """Recorded episodes are those of an evaluation, and what they show of the memory is what it returned."""
 
 from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,6 +47,25 @@ def test_episodes_are_those_of_an_evaluation():
     assert np.mean([one.length for one in found]) == score.length
     assert np.mean([one.steps_t.success[-1] for one in found]) == score.success
     assert all(one.moments_t is None for one in found)
+
+
+def test_states_alone_are_those_of_the_same_episodes(recorded):
+    built, params = made("lstm")
+    found: Any = recording.record(built, ENV, params, PARAMS, episodes=3, moments="states")
+    for one, whole in zip(found, recorded["lstm"], strict=True):
+        assert one.moments_t.observation is None
+        jax.tree.map(np.testing.assert_array_equal, one.moments_t.state, whole.moments_t.state)
+        np.testing.assert_array_equal(one.steps_t.action, whole.steps_t.action)
+
+
+def test_later_episodes_are_others_those_that_an_evaluation_would_play():
+    built, params = made("lstm")
+    played: Any = [recording.record(built, ENV, params, PARAMS, episodes=4, start=n) for n in (0, 4)]
+    first, second = played
+    score = evaluate(built, ENV, params, PARAMS, episodes=8, at_once=4)
+    both = [*first, *second]
+    assert np.mean([one.steps_t.reward.sum() for one in both]) == pytest.approx(score.episode_return)
+    assert any((a.moments_t.state.item_i != b.moments_t.state.item_i).any() for a, b in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize("name", MEMORIES)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.envs.environment import Environment, Event, Info, Moments
+from hcam.envs.environment import Environment, Event, Info, Moments, until_the_end
 from hcam.envs.render import sprites
 from hcam.envs.spaces import Box, Discrete, Space, Tokens
 from hcam.envs.tasks.ballet import stage
@@ -140,10 +140,10 @@ class Ballet(Environment):
         episode = _episode(states[0])
         told = to_description(episode)
         begins = [number * (PERIOD + int(episode.delay)) for number in range(int(episode.dancers))]
-        return [
-            Event(begin, begin + DANCE_STEPS, dancer["dance"], number == int(episode.target))
-            for number, (begin, dancer) in enumerate(zip(begins, told["dancers"], strict=True))
-        ]
+        asked = until_the_end(int(_question(episode)), states)
+        found = [Event(t, t + DANCE_STEPS, dance["dance"]) for t, dance in zip(begins, told["dancers"], strict=True)]
+        target = int(episode.target)
+        return [*found[:target], found[target]._replace(matters=True, asked=asked), *found[target + 1 :]]
 
 
 def _opening(episode: Episode) -> State:

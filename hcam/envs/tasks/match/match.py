@@ -9,6 +9,7 @@ agent can always move.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +17,7 @@ import jax.numpy as jnp
 
 from hcam.envs import body as bodies
 from hcam.envs.body import FORWARD, LIFT, STAY, Body, turn_to, walk_to
-from hcam.envs.environment import Environment, Info, Moments
+from hcam.envs.environment import Environment, Event, Info, Moments, until_the_end
 from hcam.envs.render import apples
 from hcam.envs.render.apples import CELL, GRID
 from hcam.envs.spaces import Box, Discrete, Space
@@ -162,6 +163,16 @@ class Match(Environment):
         """The frames in the corridor, in all of which an agent that does not turn away sees the colour."""
         rules = _episode(state).rules
         return Moments(jnp.zeros_like(rules.explore), rules.explore, question(rules))
+
+    def events(self, states: Sequence[State]) -> list[Event]:
+        """The colour in the corridor, and each apple."""
+        episode = _episode(states[0])
+        color, rules = COLORS[episode.color_o[episode.target]].replace("_", " "), episode.rules
+        asked = until_the_end(int(question(rules)), states)
+        left_t = [sum(int(word).bit_count() for word in state.apples_w) for state in states]
+        eaten = [t for t, (before, after) in enumerate(pairwise(left_t)) if after < before]
+        shown = Event(0, int(rules.explore), f"{color} hangs in the corridor", True, "colour", asked)
+        return [shown, *(Event(t, t + 1, "an apple", kind="apple") for t in eaten)]
 
 
 def _opening(episode: Episode) -> State:

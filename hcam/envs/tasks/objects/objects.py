@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from hcam.envs.body import ACTIONS, FORWARD, HEADINGS, LIFT, STAY, TURN_LEFT, TURN_RIGHT, Body, move, touched
-from hcam.envs.environment import Environment, Info, Moments
+from hcam.envs.environment import Environment, Event, Info, Moments, until_the_end
 from hcam.envs.render.things import THINGS
 from hcam.envs.spaces import Box, Discrete, Space, Tokens
 from hcam.envs.tasks.objects import paths, room
@@ -32,6 +33,7 @@ from hcam.envs.values import check_pixels
 
 WIDTH, HEIGHT = 96, 72  # pixels, as published
 LOOKED, CHOSEN = 0.3, 1.0  # rewards, as published
+SIDES = ("left", "middle", "right")  # of the boxes, as the agent sees them at first
 NEVER = 2**30  # the frame of a question that has not been asked
 
 WORDS = 8  # of an instruction, padding included
@@ -157,6 +159,19 @@ class Objects(Environment):
         soonest = jnp.maximum(state.time, closing(episode.rules)) + _away(state)[1]
         asked = state.question < NEVER
         return Moments(begin, begin + shown_steps(episode.rules), jnp.where(asked, state.question, soonest))
+
+    def events(self, states: Sequence[State]) -> list[Event]:
+        """The jumps of each object, in their order."""
+        last = states[-1]
+        episode, asked = _episode(last), until_the_end(int(last.question), states)
+        side = dict(zip(np.argsort(episode.place_b2[:, 0]).tolist(), SIDES, strict=True))
+        found = []
+        for box in range(BOXES):
+            begin, matters = box * int(period(episode.rules)), box == int(episode.target)
+            name = f"{THINGS[episode.thing_b[box]]} jumps out of the {side[box]} box"
+            end = begin + int(shown_steps(episode.rules))
+            found.append(Event(begin, end, name, matters, "jumps", asked if matters else ()))
+        return found
 
 
 def _opening(episode: Episode) -> State:

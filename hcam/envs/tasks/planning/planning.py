@@ -7,12 +7,13 @@ number of steps, and each goal that is collected is worth 1.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from hcam.envs.environment import Environment, Info
+from hcam.envs.environment import Environment, Event, Info
 from hcam.envs.spaces import Box, Discrete, Space
 from hcam.envs.tasks.planning import board
 from hcam.envs.tasks.planning.episodes import Episode, draw, draw_goal, from_description, to_description
@@ -128,6 +129,14 @@ class Planning(Environment):
         away_y = (state.goal % side - state.place % side) % side
         along_x, along_y = jnp.where(2 * away_x <= side, RIGHT, LEFT), jnp.where(2 * away_y <= side, UP, DOWN)
         return jnp.where(away_x > 0, along_x, jnp.where(away_y > 0, along_y, COLLECT)).astype(jnp.int32)
+
+    def events(self, states: Sequence[State]) -> list[Event]:
+        """The steps that collect a goal, after which it is another one.
+
+        Where an agent is placed anew, the same goal may be drawn again; that one is not seen.
+        """
+        steps = [t for t, (before, after) in enumerate(pairwise(states)) if before.goal != after.goal]
+        return [Event(t, t + 1, f"goal {number}", kind="goal") for number, t in enumerate(steps, start=1)]
 
     def picture(self, states: Sequence[State]) -> Any:
         """The torus: which cells the agent has seen, its way to the goal so far, where it is, and the goal."""

@@ -7,12 +7,13 @@ episode, view.py shows the agent what a street looks like, and map.py shows peop
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from hcam.envs.environment import Environment, Info
+from hcam.envs.environment import Environment, Event, Info
 from hcam.envs.spaces import Box, Discrete, Space
 from hcam.envs.tasks.streets import map as maps
 from hcam.envs.tasks.streets import view
@@ -126,6 +127,11 @@ class Streets(Environment):
     def expert(self, state: State) -> jax.Array:
         """Knows the map and takes a shortest way to every goal."""
         return next_action(_episode(state).map, state.place, state.goal)
+
+    def events(self, states: Sequence[State]) -> list[Event]:
+        """The steps that collect a goal: after each it is another one."""
+        steps = [t for t, (before, after) in enumerate(pairwise(states)) if before.goal != after.goal]
+        return [Event(t, t + 1, f"goal {number}", kind="goal") for number, t in enumerate(steps, start=1)]
 
     def picture(self, states: Sequence[State]) -> Any:
         """A map: the way so far, the goals that were collected, where the agent is and where it should go."""

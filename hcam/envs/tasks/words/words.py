@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 
 from hcam.envs.body import ACTIONS, LIFT, STAY, Body, move
-from hcam.envs.environment import Environment, Info, Moments
+from hcam.envs.environment import Environment, Event, Info, Moments
 from hcam.envs.render.things import THINGS
 from hcam.envs.spaces import Box, Discrete, Space, Tokens
-from hcam.envs.tasks.words import policies, room
+from hcam.envs.tasks.words import happenings, policies, room
 from hcam.envs.tasks.words.episodes import (
     DISTRACTOR,
     LEARNING,
@@ -177,6 +177,11 @@ class Words(Environment):
 
         asked = jax.lax.while_loop(lambda s: (s.question == NEVER) & (s.time < s.episode.rules.limit), play, state)
         return Moments(asked.heard, asked.heard_end, asked.question)
+
+    def events(self, states: Sequence[State]) -> list[Event]:
+        """Names that are heard, distractor phases and tests."""
+        _episode(states[0])
+        return happenings.events(states)
 
 
 # An episode's course --------------------------------------------------------------------------------------------------

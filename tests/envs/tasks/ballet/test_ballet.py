@@ -231,3 +231,6 @@ def test_events_are_the_dances_and_one_is_asked_for():
     begin, end, _ = map(int, env.moments(state))
     assert [event for event in found if event.matters] == [asked]
     assert (asked.begin, asked.end) == (begin, end)
+    long = env.events([jax.device_get(state)] * 128)[told["target"]]
+    assert long == asked._replace(asked=((4 * 31, 127),))
+    assert asked.asked == ()

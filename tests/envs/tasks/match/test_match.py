@@ -10,6 +10,7 @@ import pytest
 from hcam.envs import make
 from hcam.envs.body import ACTIONS, FORWARD, STAY, TURN_RIGHT
 from hcam.envs.check import check
+from hcam.envs.environment import Event
 from hcam.envs.play import at_random, begin, knowing, play
 from hcam.envs.tasks.match import Match, rooms
 from hcam.envs.tasks.match.levels import QUICK_LEVELS, Level
@@ -84,6 +85,16 @@ def test_an_apple_is_collected_once_for_5():
     assert (frames[20] != frames[28]).any()  # the same place, without two apples
     assert states[28].body.position.tolist() == states[20].body.position.tolist()
     assert (frames[24] == frames[32]).all()
+
+
+def test_events_are_the_colour_and_the_apples():
+    env = Match(**SMALL)
+    rewards, states, _, _ = walk(env, env.episode(FOUR), [STAY] * 20 + [FORWARD] * 5 + [STAY] * 125)
+    shown, *apples = env.events(jax.device_get(states))
+    assert shown == Event(0, 20, "yellow hangs in the corridor", True, "colour", ((140, 150),))
+    paid = [t for t, reward in enumerate(rewards) if reward == 5]
+    assert apples == [Event(t, t + 1, "an apple", kind="apple") for t in paid]
+    assert paid
 
 
 def test_no_reward_in_the_corridor_and_its_walls_hold():

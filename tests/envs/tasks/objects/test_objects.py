@@ -211,6 +211,18 @@ def test_moments_of_the_target():
     assert int(ENV.moments(turned()).question) == 40
 
 
+def test_events_are_the_jumps_and_one_is_asked_for():
+    states = [ENV.episode(SCENE), turned()]
+    assert int(states[-1].question) == 40
+    found = ENV.events(jax.device_get([states[0]] * 44 + [states[1]]))
+    names = ("duck jumps out of the left box", "mug jumps out of the right box", "car jumps out of the middle box")
+    assert [one.name for one in found] == list(names)
+    assert [(one.begin, one.end) for one in found] == [(0, 12), (12, 24), (24, 36)]
+    assert [(one.matters, one.asked) for one in found] == [(False, ()), (False, ()), (True, ((40, 44),))]
+    assert {one.kind for one in found} == {"jumps"}
+    assert not any(one.asked for one in ENV.events(jax.device_get([states[0]])))
+
+
 def test_label_says_nothing_while_watching():
     assert int(ENV.label(ENV.episode(SCENE))) == -1
     assert int(ENV.label(watched())) == TURN_RIGHT

@@ -122,6 +122,18 @@ def test_other_actions_do_nothing():
         assert (int(after.place), float(reward)) == (int(state.place), 0.0)
 
 
+def test_events_are_the_goals_that_were_collected():
+    state, rewards, states = ENV.episode(published(123)), [], []
+    for t in range(40):
+        states.append(state)
+        _, state, reward, *_ = STEP(jax.random.key(t), state, ENV.expert(state), ENV.params())
+        rewards.append(float(reward))
+    found = ENV.events(jax.device_get([*states, state]))
+    assert [one.begin for one in found] == [t for t, reward in enumerate(rewards) if reward]
+    assert [one.name for one in found] == [f"goal {n + 1}" for n in range(len(found))]
+    assert all(one.end == one.begin + 1 and not one.matters for one in found)
+
+
 def test_symbols_decide_which_levels_there_are():
     assert Planning(symbols=9).levels == ("torus3", "torus2")
     assert Planning(symbols=36).levels[-2:] == ("torus5", "torus6")

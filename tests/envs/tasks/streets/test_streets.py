@@ -11,6 +11,7 @@ import pytest
 
 from hcam.envs import make
 from hcam.envs.check import check
+from hcam.envs.environment import Event
 from hcam.envs.play import at_random, begin, knowing, play
 from hcam.envs.tasks.streets import Streets
 from hcam.envs.tasks.streets.streets import ACTIONS, COLLECT, FORWARD, LEFT, RIGHT
@@ -95,6 +96,8 @@ def test_collecting_pays_on_the_goal_alone_and_moves_nobody():
     assert rewards == [0, 0, 0, 1, 0]
     assert goals[:4] == [goals[0]] * 4
     assert goals[4] == goals[5] != goals[0]
+    first: Any = Streets(**SMALL).episode(start)
+    assert Streets().events([first._replace(goal=goal) for goal in goals]) == [Event(3, 4, "goal 1", kind="goal")]
 
 
 def test_the_new_goal_is_any_other_state():

@@ -22,6 +22,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "train": Command("train", "train", "Train an agent that remembers; without options, the quickstart."),
     "eval": Command("evaluate", "evaluate", "Evaluate a trained agent: its score per level, greedy and sampled."),
+    "attention": Command("attention", "attention", "Analyse what an agent's memory attends to when it is asked."),
     "report": Command("report", "report", "Compare runs, write a task's results, or list what a folder of runs holds."),
     "reproduce": Command("reproduce", "reproduce", "Run an experiment of the paper; without a name, list them."),
     "export": Command("export", "export", "Write a trained agent to a small folder, to give away."),

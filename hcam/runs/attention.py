@@ -12,7 +12,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from hcam.agent import Agent
 from hcam.envs.environment import Environment
@@ -20,12 +19,12 @@ from hcam.learning.rollout import reset_actor
 from hcam.memory import checks
 from hcam.runs import recording
 from hcam.runs.files import as_json, explained, parse_json, read_file, write_file
-from hcam.runs.relative import Layout, Numbers, Sample, asked_at_last, mean, offsets, sample
+from hcam.runs.relative import OFFSETS, Layout, Numbers, Sample, asked_at_last, mean, sample
 from hcam.types import EnvParams, Params
 
 FILE = "attention.json"
 AT_ONCE = 32  # environments: what is recorded of more would fill the memory of a small machine
-FEWEST = 2  # episodes that have an interval
+FEWEST = 10  # episodes that have an interval
 GROUPS = {"solved_episodes": True, "failed_episodes": False}
 
 OnProgress = Callable[[int, int], None]
@@ -62,16 +61,17 @@ def measure(
     groups = {name: [one for one in found if one.solved == solved] for name, solved in GROUPS.items()}
     if max(map(len, groups.values())) < FEWEST:
         raise ValueError(
-            f"of {episodes} episodes {len(found)} had in memory what they were asked for, too few for an interval: "
-            "play more, with --episodes."
+            f"of {episodes} episodes {len(found)} had in memory what they were asked for: play more, so that at least "
+            f"{FEWEST} of the solved or of the failed ones have, with --episodes."
         )
     return {
         "episodes": episodes,
         "solved": sum(bool(one.solved) for one in found),
         "counted": len(found),
         "question_steps": float(np.mean(lengths)),
+        "moment_steps": float(np.mean([one.steps for one in found])),
         "compared_with": "others of its kind" if any(one.alike for one in found) else "all else",
-        **{name: summary(some, offsets(layout)) for name, some in groups.items() if len(some) >= FEWEST},
+        **{name: summary(some) for name, some in groups.items() if len(some) >= FEWEST},
     }
 
 
@@ -103,11 +103,11 @@ def states_of(episode: recording.Episode) -> list[Any]:
 # Many episodes --------------------------------------------------------------------------------------------------------
 
 
-def summary(samples: Sequence[Sample], offset_n: NDArray[np.int64]) -> dict[str, Any]:
+def summary(samples: Sequence[Sample]) -> dict[str, Any]:
     """The means over episodes, with 95 % intervals."""
     profile_eln = np.stack([one.profile_ln for one in samples])
     profile_ln = mean(profile_eln, 0)
-    seen_n = (~np.isnan(profile_eln).any(1)).sum(0) >= max(FEWEST, len(samples) / 10)  # fewer are too noisy
+    seen_n = (~np.isnan(profile_eln).any(1)).sum(0) >= FEWEST
     layers = []
     for n in range(len(profile_ln)):
         asked = np.array([one.asked_l[n] for one in samples])
@@ -123,7 +123,7 @@ def summary(samples: Sequence[Sample], offset_n: NDArray[np.int64]) -> dict[str,
     return {
         "episodes": len(samples),
         "layers": layers,
-        "profile": {"steps": offset_n[seen_n].tolist(), "layers": rounded},
+        "profile": {"steps": OFFSETS[seen_n].tolist(), "layers": rounded},
     }
 
 
@@ -183,7 +183,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def _check_level(level: Mapping[str, Any]) -> None:
-    numbers = [level[name] for name in ("episodes", "solved", "counted", "question_steps")]
+    numbers = [level[name] for name in ("episodes", "solved", "counted", "question_steps", "moment_steps")]
     for group in (level[name] for name in GROUPS if name in level):
         numbers += [group["episodes"], *group["profile"]["steps"]]
         for line, values in zip(group["layers"], group["profile"]["layers"], strict=True):

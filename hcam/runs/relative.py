@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hcam.envs.environment import Event
 from hcam.runs.recording import Attention, Episode
 
-AROUND, POINTS = 160, 8  # steps before and after what is asked for that a profile shows, and points in a chunk
+OFFSETS = np.arange(-160, 161, 4)  # steps around the first one of what is asked for: the points of a profile
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -37,6 +37,7 @@ class Sample(NamedTuple):
     other_first_l: Numbers
     earlier_l: Numbers  # to the same moment while something else was asked for
     profile_ln: Numbers  # by the distance from the moment's first step
+    steps: int  # that the moment takes
     alike: bool  # whether there were other moments of its kind; if not, all other chunks are compared with
 
 
@@ -56,7 +57,7 @@ def sample(episode: Episode, events: Sequence[Event], layout: Layout) -> Sample 
     asked_tl, other_tl, step_tls = (np.stack(parts) for parts in zip(*found, strict=True))
     if np.isnan(asked_tl).all():
         return None
-    at_first = int(np.argmax(relevant_t)) + offsets(layout)
+    at_first = int(np.argmax(relevant_t)) + OFFSETS
     inside_n = (at_first >= 0) & (at_first < episode.length)
     profile_ln = np.full((step_tls.shape[1], len(at_first)), np.nan)
     profile_ln[:, inside_n] = mean(step_tls, 0)[:, at_first[inside_n]]
@@ -71,14 +72,9 @@ def sample(episode: Episode, events: Sequence[Event], layout: Layout) -> Sample 
         other_tl[0],
         earlier_l,
         profile_ln,
+        int(relevant_t.sum()),
         bool(alike),
     )
-
-
-def offsets(layout: Layout) -> NDArray[np.int64]:
-    """The steps of a profile, from the first step of what is asked for."""
-    apart = max(1, layout.chunk // POINTS)
-    return np.arange(-(AROUND // apart), AROUND // apart + 1) * apart
 
 
 def asked_before(events: Sequence[Event], last: tuple[int, int], layout: Layout) -> tuple[int, int] | None:

@@ -14,23 +14,33 @@ from hcam.runs.folder import CONFIG, METRICS
 from hcam.runs.text import printable
 
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")]
+AllTasks = Annotated[bool, tyro.conf.arg(name="all"), tyro.conf.FlagCreatePairsOff]
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN ...")]
 
 
-def report(runs: tyro.conf.Positional[Names], results: Folder = None, out: Folder = None) -> int:
-    """Compare runs: a table and learning curves. Or write the page of a task's results, or the index of a folder.
+def report(
+    runs: tyro.conf.Positional[Names], results: Folder = None, out: Folder = None, all_tasks: AllTasks = False
+) -> int:
+    """Compare runs: tables, learning curves and a page. Or write tasks' results, or the index of a folder.
+
+    Runs are compared in report.html (one file that holds all it shows), report.md, curves.png and curves.svg.
 
     Args:
         runs: Run folders; or tasks, for the page of their experiments; or a folder of runs, for its index.
         results: Where the runs of the tasks' experiments are, a folder for each task; results if not given.
         out: Where pictures and page go; docs for tasks, else here.
+        all_tasks: Write the page of all tasks: every figure and table of docs/results.md.
     """
+    known = recipes.every()
+    if all_tasks and runs:
+        raise ValueError(f"--all is all tasks: leave out {' '.join(runs)}.")
+    if all_tasks:
+        return write_page(list(known.values()), results or Path("results"), out or Path("docs"))
     if not runs:
         raise ValueError(
-            f"give run folders, as in `hcam report runs/*`, tasks, as in `hcam report {recipes.default_task()}`, or a "
-            "folder of runs, as in `hcam report results`."
+            f"give run folders, as in `hcam report runs/*`, tasks, as in `hcam report {recipes.default_task()}` (or "
+            "--all), or a folder of runs, as in `hcam report results`."
         )
-    known = recipes.every()
     if all(name in known and not exists(Path(name)) for name in runs):
         return write_page([known[name] for name in runs], results or Path("results"), out or Path("docs"))
     if results:
@@ -69,7 +79,7 @@ def write_page(chosen: list[recipes.Recipe], results: Path, out: Path) -> int:
 def compare(folders: list[Path], out: Path) -> int:
     from rich.console import Console
 
-    from hcam.report import compare_tables, curve
+    from hcam.report import compare, compare_tables
     from hcam.report.goals import PICTURE
     from hcam.report.goals import draw as draw_goals
     from hcam.runs.goals import FILE as GOALS
@@ -77,9 +87,9 @@ def compare(folders: list[Path], out: Path) -> int:
 
     for table in compare_tables(folders):
         Console().print(table)
-    out.mkdir(parents=True, exist_ok=True)
-    curve(folders, out / "curves.png")
-    print(f"learning curves: {printable(out / 'curves.png')}")
+    curves, vector, *texts = compare.write(folders, out)
+    print(f"learning curves: {printable(curves)}, {printable(vector)}")
+    print(f"report: {', '.join(map(printable, texts))}")
     counted = {folder.resolve().name: read_goals(folder) for folder in folders if exists(folder / GOALS)}
     if counted:
         draw_goals(counted, out / PICTURE)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hcam.report.runs import (
+    Merged,
     Points,
     Run,
     first_text,
@@ -30,6 +31,7 @@ from hcam.runs.measure import Measure
 from hcam.runs.text import printable
 
 MOST_PANELS = 8  # levels that get a panel of their own
+BANDS = "Lines: mean over seeds; light bands: lowest to highest, dark: ± standard deviation, of three or more."
 MOST_LINES = 24  # levels in one panel; more would fill the picture with their names
 FAINT = "#767676"
 
@@ -47,14 +49,17 @@ class Line:
 class Look:
     """How all panels of a picture are drawn."""
 
-    smooth: int  # rows in a running mean
+    smooth: int  # rows in a smoothing window
     columns: int
     thin: bool  # whether the rows are also drawn as logged
     measure: Measure
 
 
-def curve(folders: Sequence[Path], out: Path, *, smooth: int | None = None, title: str | None = None) -> None:
-    """Draws the score over agent steps: a line per level, or a panel per level when kinds of run are compared."""
+def curve(folders: Sequence[Path], *outs: Path, smooth: int | None = None, title: str | None = None) -> None:
+    """Draws the score over agent steps: a line per level, or a panel per level when kinds of run are compared.
+
+    The same picture into each of `outs`, in the format that its name ends in.
+    """
     runs = [read(folder) for folder in dict.fromkeys(folders)]
     if not runs:
         raise ValueError("a learning curve needs at least one run folder.")
@@ -74,7 +79,8 @@ def curve(folders: Sequence[Path], out: Path, *, smooth: int | None = None, titl
         _draw_strip(parts[1], list(compared.values()), count)
         parts[0].suptitle(_cut(title or _title(runs, len(compared) == 1), 120), x=0.01, ha="left")
         figure.supxlabel(_caption(runs, look, any(judged for _, judged in drawn)), fontsize=8, color=FAINT)
-        _save(figure, out)
+        for out in outs:
+            _save(figure, out)
         plt.close(figure)
 
 
@@ -91,6 +97,7 @@ def plain_text() -> Iterator[Any]:
         warnings.filterwarnings("ignore", category=UserWarning)  # missing characters, and panels too small for names
         sns.set_theme(style="whitegrid", palette="colorblind", font_scale=0.9)
         plt.rcParams.update({"text.usetex": False, "text.parse_math": False, "axes.formatter.use_mathtext": False})
+        plt.rcParams["svg.hashsalt"] = "hcam"  # the same file from the same numbers
         yield plt
 
 
@@ -175,11 +182,21 @@ def _draw_circle(axes: Any, x: float, part: Any, measure: Measure, color: str, f
 
 
 def _draw_line(axes: Any, curves: Sequence[Points], scale: float, **style: Any) -> Any:
-    steps, mean, low, high = merged(curves)
-    (line,) = axes.plot(steps, scale * mean, marker="o" if len(steps) == 1 else None, **style)
-    if len(curves) > 1:
-        axes.fill_between(steps, scale * low, scale * high, color=style["color"], alpha=0.18, linewidth=0)
+    """Draws the mean of several curves with the paper's bands: dark for the standard deviation, light for the range."""
+    found = merged(curves)
+    alone = {"marker": "o"} if len(found.steps) == 1 else {}
+    (line,) = axes.plot(found.steps, scale * found.mean, **alone, **style)
+    draw_bands(axes, found, scale, len(curves), style["color"])
     return line
+
+
+def draw_bands(axes: Any, found: Merged, scale: float, count: int, color: str) -> None:
+    """Draws the range of several curves and, of three or more, their standard deviation within it."""
+    if count > 1:
+        axes.fill_between(found.steps, scale * found.low, scale * found.high, color=color, alpha=0.15, linewidth=0)
+    if count > 2:  # that of two is the range, and larger than it
+        low, high = found.mean - found.deviation, found.mean + found.deviation
+        axes.fill_between(found.steps, scale * low, scale * high, color=color, alpha=0.2, linewidth=0)
 
 
 def _draw_legend(figure: Any, handles: Sequence[Any], labels: Sequence[str], *, one: bool) -> None:
@@ -209,9 +226,10 @@ def _title(runs: Sequence[Run], one: bool) -> str:
 
 def _caption(runs: Sequence[Run], look: Look, judged: bool) -> str:
     steps = short(float(f"{look.smooth * runs[0].steps / len(runs[0].log.steps):.1g}"))
-    mean = f"running mean over {look.smooth} rows of the log, about {steps} steps" if look.smooth > 1 else "as logged"
+    rows = f"smoothed by a triangular window over {look.smooth} rows of the log, about {steps} steps"
+    mean = rows if look.smooth > 1 else "as logged"
     text = f"{look.measure.title} of training episodes, {mean}." + " Thin: as logged." * look.thin
-    text += " Lines: mean over seeds; bands: lowest to highest." * (len(kinds(runs)) < sum(run.seeds for run in runs))
+    text += f"\n{BANDS}" * (len(kinds(runs)) < sum(run.seeds for run in runs))
     oracle = any(run.oracle(level) for run in runs for level in run.names)
     text += " Oracle: the task's own expert, which knows the answer." * oracle
     circles = "\nCircles: evaluation after training, with 95 % interval; full: greedy, open: sampled."
@@ -225,7 +243,8 @@ def _cut(text: str, most: int = 28) -> str:
 
 def _save(figure: Any, out: Path) -> None:
     """Writes the picture whole or not at all, and through no symbolic link, since `out` may lie in a run folder."""
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=150, format=out.suffix.lstrip(".") or "png")
+    picture, kind = io.BytesIO(), out.suffix.lstrip(".") or "png"
+    dated: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}
+    figure.savefig(picture, dpi=150, format=kind, **dated)
     with explained(f"{out} cannot be written"):
         write_file(out, picture.getvalue())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hcam.config import TaskConfig
 from hcam.envs.environment import Environment
-from hcam.recipes import Recipe, Section, flags
+from hcam.recipes import Recipe, Section, every, flags
 from hcam.report import goals, panels
 from hcam.report.markdown import block, code, escape, row
 from hcam.report.results import Attempt, Outcome, collect, mean, score, shares, strangers
@@ -50,8 +50,9 @@ The same as plain commands:
 """
 
 SHOWN = (
-    "{title} of training episodes over agent steps, a panel per level. Bold: mean over seeds; thin: each seed. "
-    "On grey: circles are {way} evaluations after training with their 95 % "
+    "{title} of training episodes over agent steps, a panel per level, smoothed by a triangular window over a fiftieth "
+    "of the longest run's log. Lines: mean over seeds; light bands: lowest to highest, dark: ± standard deviation, of "
+    "three or more. On grey: circles are {way} evaluations after training with their 95 % "
     "intervals, diamonds the paper's numbers."
 )
 
@@ -65,7 +66,8 @@ GOALS = (
 def write(recipes: Sequence[Recipe], roots: Mapping[str, Path], out: Path) -> list[Path]:
     """Writes the page and its pictures; returns their paths."""
     (out / "images").mkdir(parents=True, exist_ok=True)
-    command = f"hcam report {' '.join(recipe.task for recipe in recipes)}"
+    tasks = [recipe.task for recipe in recipes]
+    command = f"hcam report {'--all' if tasks == list(every()) else ' '.join(tasks)}"
     texts, written = [HEAD.format(command=command)], [out / PAGE]
     for recipe in recipes:
         text, pictures = chapter(recipe, roots[recipe.task], out)

@@ -6,7 +6,7 @@ from typing import Any
 
 from hcam.envs.environment import Environment
 from hcam.recipes import Section
-from hcam.report.curves import FAINT, draw_yardsticks
+from hcam.report.curves import FAINT, draw_bands, draw_yardsticks
 from hcam.report.results import Outcome, score
 from hcam.report.runs import Run, measure_of, merged, scores, short, window
 
@@ -59,10 +59,11 @@ def _draw_level(axes: Any, outcomes: Sequence[Outcome], env: Environment, level:
     for number, outcome in enumerate(outcomes):
         color, style = f"C{number % 10}", STYLES[number % len(STYLES)]
         curves = [points for run in outcome.runs for points in scores(run, level, smooth)]
-        for steps, values in curves if len(curves) > 1 else ():
-            axes.plot(steps, measure.scale * values, color=color, linewidth=0.7, alpha=0.5)
-        steps, values, _, _ = merged(curves)
-        axes.plot(steps, measure.scale * values, color=color, linestyle=style, linewidth=2, label=label(outcome))
+        found = merged(curves)
+        draw_bands(axes, found, measure.scale, len(curves), color)
+        axes.plot(
+            found.steps, measure.scale * found.mean, color=color, linestyle=style, linewidth=2, label=label(outcome)
+        )
         _draw_ends(axes, outcome, level, end + gap * (number + 1), gap / 2, color)
     axes.axvspan(end + gap / 3, end * 1.22, color="0.95", zorder=0, linewidth=0)  # beside the axis of steps
     draw_yardsticks(axes, {name: yardsticks(runs, env, name, level) for name in ("chance", "oracle")}, measure)

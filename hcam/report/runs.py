@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from hcam.runs.progress import Row
 from hcam.runs.text import finite
 
 Points = tuple[Numbers, Numbers]  # steps and values
+Weighted = tuple[Numbers, Numbers, Numbers]  # steps, values and what each counts
 Scores = dict[str, dict[str, Row]]  # "greedy" and "sampled", by level
 
+MOST_POINTS = 400  # of a curve that is drawn; a picture shows no more
 UNLIKE = {"seed", "seeds", "log_every", "save_every", "keep", "eval_episodes"}  # what repeats may differ in
 
 
@@ -130,18 +132,25 @@ def first_text(tree: Any, key: str) -> str | None:
 
 
 def window(runs: Sequence[Run], smooth: int | None = None) -> int:
-    """Returns the rows in a running mean: as asked for, else a fiftieth of the longest run."""
+    """Returns the rows in a smoothing window: as asked for, else a fiftieth of the longest run."""
     if smooth is not None and smooth < 1:
         raise ValueError(f"smooth is a number of rows and at least 1, but is {smooth}.")
     return smooth or max(1, *(len(run.log.steps) // 50 for run in runs))
 
 
 def series(steps: Numbers, values: Numbers, weights: Numbers, smooth: int) -> Points:
-    """Returns running means over `smooth` points, each at the last of its steps."""
+    """Returns means under a triangular window over `smooth` points, each at the window's middle."""
     if not len(steps):
         return np.zeros(0), np.zeros(0)
     count = min(smooth, len(steps))  # only whole windows: the first ones alone would be noise drawn boldly
-    return steps[count - 1 :], running_sum(values * weights, count) / running_sum(weights, count)
+    rise = (count + 1) // 2  # a running sum of running sums weighs by a triangle
+
+    def triangle(numbers: Numbers) -> Numbers:
+        return running_sum(running_sum(numbers, rise), count - rise + 1)
+
+    left, right = (count - 1) // 2, count // 2
+    middle = (steps[left : len(steps) - right] + steps[right : len(steps) - left]) / 2
+    return middle, triangle(values * weights) / triangle(weights)
 
 
 def running_sum(values: Numbers, count: int) -> Numbers:
@@ -168,35 +177,45 @@ def measure_of(runs: Sequence[Run]) -> Measure:
 
 
 def scores(run: Run, level: str | None, smooth: int) -> list[Points]:
-    """Returns the success or the return on a level, or on all together; a curve per seed where rows tell them apart.
+    """Returns the success or the return on a level, or on all together; a curve per seed where rows tell them apart."""
+    return [series(*rows, smooth) for rows in _rows(run, level)]
 
-    Either is an average over episodes, so rows count by the episodes that ended in them.
-    """
+
+def _rows(run: Run, level: str | None) -> list[Weighted]:
+    """What a score is made of: it is an average over episodes, so rows count by the episodes that ended in them."""
     what = run.measure.name
     if level is None or (run.seeds > 1 and run.levels == [level]):
-        return overall(run, what, smooth)
-    return [series(*run.log.weighted(("levels", level, what), ("levels", level, "episodes")), smooth)]
+        return _overall_rows(run, what)
+    return [run.log.weighted(("levels", level, what), ("levels", level, "episodes"))]
 
 
 def overall(run: Run, what: str, smooth: int) -> list[Points]:
     """Returns the success or the return of all levels together, a curve per seed."""
+    return [series(*rows, smooth) for rows in _overall_rows(run, what)]
+
+
+def _overall_rows(run: Run, what: str) -> list[Weighted]:
     keys: list[tuple[str | int, ...]] = [("seeds", number, what) for number in range(run.seeds)]
     told = [key for key in keys if key in run.log.columns] if run.seeds > 1 else []
-    return [_smoothed(run, key, smooth) for key in told or [(what,)]]
+    return [_alike(run, key) for key in told or [(what,)]]
 
 
 def loss(run: Run, name: str, smooth: int) -> list[Points]:
-    return [_smoothed(run, ("losses", name), smooth)]
+    return [series(*_alike(run, ("losses", name)), smooth)]
 
 
-def _smoothed(run: Run, key: tuple[str | int, ...], smooth: int) -> Points:
+def _alike(run: Run, key: tuple[str | int, ...]) -> Weighted:
+    """Rows that all count the same."""
     steps, values = run.log.get(*key)
-    return series(steps, values, np.ones(len(values)), smooth)
+    return steps, values, np.ones(len(values))
 
 
 def last(run: Run, level: str | None) -> float | None:
-    """Returns the score that training ended with."""
-    ends = [values[-1] for _, values in scores(run, level, window([run])) if len(values)]
+    """Returns the score that training ended with: the mean of the last rows, as many as a smoothing window has."""
+    count = window([run])
+    ends = [
+        np.average(values[-count:], weights=weights[-count:]) for _, values, weights in _rows(run, level) if len(values)
+    ]
     return float(np.mean(ends)) if ends else None
 
 
@@ -217,16 +236,29 @@ def kinds(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return dict(zip(unique, together.values(), strict=True))
 
 
-def merged(curves: Sequence[Points]) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Returns steps, mean, lowest and highest of several curves, where all of them have begun and none has ended."""
+class Merged(NamedTuple):
+    """Several curves as one, at the same steps."""
+
+    steps: Numbers
+    mean: Numbers
+    deviation: Numbers  # standard deviation over the curves; 0 for a single one
+    low: Numbers
+    high: Numbers
+
+
+def merged(curves: Sequence[Points]) -> Merged:
+    """Returns several curves as one, where all of them have begun and none has ended."""
     known = [points for points in curves if len(points[0])]
     if not known:
-        return (np.zeros(0),) * 4
+        return Merged(*(np.zeros(0),) * 5)
     begin, end = max(steps[0] for steps, _ in known), min(steps[-1] for steps, _ in known)
     steps = np.unique(np.concatenate([steps for steps, _ in known]))
     steps = steps[(begin <= steps) & (steps <= end)]
+    if len(steps) > MOST_POINTS:
+        steps = steps[np.linspace(0, len(steps) - 1, MOST_POINTS).round().astype(int)]
     values = np.stack([np.interp(steps, *points) for points in known])
-    return steps, values.mean(0), values.min(0), values.max(0)
+    deviation = values.std(0, ddof=1) if len(known) > 1 else np.zeros(len(steps))
+    return Merged(steps, values.mean(0), deviation, values.min(0), values.max(0))
 
 
 def seeds_of(runs: Sequence[Run]) -> str:

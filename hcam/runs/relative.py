@@ -31,7 +31,7 @@ class Sample(NamedTuple):
     """What one episode says: relative attention by layer, NaN where there was nothing to attend to."""
 
     solved: bool
-    asked_l: Numbers  # to what is asked for, the mean over the steps in which it is
+    asked_l: Numbers  # to what is asked for, the mean over the steps in which it is and something else is in reach
     other_l: Numbers  # to what else could have been, in the same steps
     asked_first_l: Numbers  # the same at the first of these steps
     other_first_l: Numbers
@@ -57,6 +57,9 @@ def sample(episode: Episode, events: Sequence[Event], layout: Layout) -> Sample 
     asked_tl, other_tl, step_tls = (np.stack(parts) for parts in zip(*found, strict=True))
     if np.isnan(asked_tl).all():
         return None
+    both_tl = ~np.isnan(asked_tl) & ~np.isnan(other_tl)
+    if both_tl.any():  # while there is nothing else to attend to, the attention to what is asked for says nothing
+        asked_tl, other_tl = np.where(both_tl, asked_tl, np.nan), np.where(both_tl, other_tl, np.nan)
     at_first = int(np.argmax(relevant_t)) + OFFSETS
     inside_n = (at_first >= 0) & (at_first < episode.length)
     profile_ln = np.full((step_tls.shape[1], len(at_first)), np.nan)

@@ -29,8 +29,28 @@ def test_runs_are_compared_and_drawn(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "93.0-97.0" in out
     assert "16,667" in out
-    assert "learning curves: new/folder/curves.png" in out
+    assert "learning curves: new/folder/curves.png, new/folder/curves.svg" in out
+    assert "report: new/folder/report.md, new/folder/report.html" in out
     assert (tmp_path / "new" / "folder" / "curves.png").stat().st_size > 10_000
+    assert "95.0 (93.0 to 97.0)" in (tmp_path / "new" / "folder" / "report.html").read_text()
+
+
+def test_one_command_writes_the_page_of_all_tasks(tmp_path, capsys):
+    made(tmp_path / "mine" / "ballet", "lstm", 0, 0.5)
+    assert main(["report", "--all", "--results", "mine"]) == 0
+    assert capsys.readouterr().out.split() == ["docs/results.md", "docs/images/ballet-memories.png"]
+    text = (tmp_path / "docs" / "results.md").read_text()
+    assert "Made by `hcam report --all` from run folders" in text
+    assert [text.count(f"\n## {task.capitalize()}\n") for task in recipes.every()] == [1] * len(recipes.every())
+    assert "leave out ballet" in refusal(["report", "--all", "ballet"], capsys)
+
+
+def test_somebody_elses_report_is_kept(tmp_path, capsys):
+    make(tmp_path / "run")
+    (tmp_path / "report.md").write_text("my notes")
+    assert "report.md exists already and was not made by `hcam report`" in refusal(["report", "run"], capsys)
+    assert (tmp_path / "report.md").read_text() == "my notes"
+    assert not (tmp_path / "curves.png").exists()
 
 
 def test_the_page_of_a_task(tmp_path, capsys):

@@ -33,7 +33,7 @@ def test_curve_of_one_run(tmp_path, drawn):
     assert dashed == {50, 25}
     assert len(axes.containers) == 3  # greedy on two levels, sampled on one
     caption = figure.get_supxlabel()
-    assert "running mean over 2 rows of the log, about 200 k steps" in caption
+    assert "smoothed by a triangular window over 2 rows of the log, about 200 k steps" in caption
     assert "95 % interval" in caption
     assert [mini.get_title() for mini in figure.subfigs[1].axes] == ["return", "policy loss", "image loss"]
 
@@ -43,8 +43,9 @@ def test_curve_of_repeats_has_a_band(tmp_path, drawn):
     report.curve(folders, tmp_path / "out.png", title="my title")
     (axes,) = panels(drawn[0])
     assert labels(drawn[0]) == list(LEVELS)
-    band = axes.collections[0].get_paths()[0].vertices[:, 1]
-    assert (band.min(), band.max()) == (0, 20)
+    whole, deviation = (band.get_paths()[0].vertices[:, 1] for band in axes.collections[:2])
+    assert (whole.min(), whole.max()) == (0, 20)
+    assert (deviation.min(), deviation.max()) == pytest.approx((0, 20))
     assert axes.lines[0].get_ydata() == pytest.approx(10)
     assert drawn[0].subfigs[0].get_suptitle() == "my title"
     assert "lowest to highest" in drawn[0].get_supxlabel()

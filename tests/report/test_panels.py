@@ -30,8 +30,9 @@ def test_a_panel_per_level_and_a_line_per_experiment(tmp_path, drawn):
     assert texts == ["HCAM, 2 seeds", "LSTM, 1 seed", "greedy evaluation", "the paper's number", "chance"]
     corner = figure.axes[5]
     bold = [line for line in corner.lines if line.get_linewidth() == 2]
-    thin = [line for line in corner.lines if line.get_linewidth() == 0.7]
-    assert (len(bold), len(thin)) == (2, 2)  # seeds are thin, where there are several
+    bands = [band for band in corner.collections if band.get_alpha() == 0.15]
+    assert (len(bold), len(bands)) == (2, 1)  # a band where there are several seeds
+    assert bands[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(90, abs=1)
     assert bold[0].get_ydata()[-1] == pytest.approx(85, abs=1)
     diamonds = [line.get_ydata()[0] for line in corner.lines if line.get_marker() == "D"]
     assert diamonds == [97.2, 29.7]

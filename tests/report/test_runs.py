@@ -15,13 +15,26 @@ def test_torn_last_line_does_not_count(tmp_path):
     assert runs.read(folder).steps == 300_000
 
 
-def test_running_mean_counts_episodes():
+def test_smoothing_counts_episodes():
     steps, values = runs.series(np.array([1.0, 2, 3]), np.array([1.0, 0, 0]), np.array([1.0, 3, 1]), 2)
-    assert steps.tolist() == [2, 3]  # whole windows only
+    assert steps.tolist() == [1.5, 2.5]  # whole windows only, each at its middle
     assert values.tolist() == [0.25, 0.0]
     two = np.array([1.0, 2.0]), np.array([0.2, 0.4]), np.ones(2)
     assert runs.series(*two, 9)[1].tolist() == pytest.approx([0.3])
     assert len(runs.series(np.zeros(0), np.zeros(0), np.zeros(0), 3)[0]) == 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9, 40])
+def test_the_window_is_a_triangle(count):
+    random = np.random.default_rng(0)
+    steps, values, weights = np.cumsum(random.random(40)), random.normal(size=40), random.random(40)
+    rise = np.minimum(np.arange(1, count + 1), np.arange(count, 0, -1.0))
+    found = runs.series(steps, values, weights, count)
+    for n in range(40 - count + 1):
+        inside = slice(n, n + count)
+        assert found[1][n] == pytest.approx(np.average(values[inside], weights=rise * weights[inside]))
+        assert found[0][n] == pytest.approx(np.median(steps[inside]))
+    assert len(found[0]) == 40 - count + 1
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 50, 99, 100])
@@ -47,11 +60,16 @@ def test_running_sums_take_linear_time():
 def test_several_curves_merge_where_all_are_known():
     first = np.array([0.0, 10, 20]), np.array([0.0, 1, 2])
     second = np.array([10.0, 15]), np.array([3.0, 3])
-    steps, mean, low, high = runs.merged([first, second])
+    steps, mean, deviation, low, high = runs.merged([first, second])
     assert steps.tolist() == [10, 15]
     assert mean.tolist() == [2, 2.25]
+    assert deviation.tolist() == pytest.approx([2**0.5, 1.5 / 2**0.5])
     assert low.tolist() == [1, 1.5]
     assert high.tolist() == [3, 3]
+    long = np.arange(5000.0), np.arange(5000.0)
+    assert len(runs.merged([long, long]).steps) == runs.MOST_POINTS
+    assert runs.merged([long]).mean[[0, -1]].tolist() == [0, 4999]
+    assert runs.merged([first]).deviation.tolist() == [0, 0, 0]
     assert all(len(part) == 0 for part in runs.merged([]))
 
 

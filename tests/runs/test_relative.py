@@ -20,10 +20,10 @@ def asked_for(number: int, events: list[Event] = DANCES) -> list[Event]:
 
 
 def episode(attention: Attention, *, solved: bool = True) -> Episode:
-    nothing: Any = None
     success = np.zeros(STEPS, bool)
     success[-1] = solved
-    step = Step(np.zeros(STEPS, np.int32), *[nothing] * 2, attention, *[nothing] * 3, success)  # type: ignore[arg-type]
+    parts: Any = [np.zeros(STEPS, np.int32), None, None, attention, None, None, None, success]
+    step = Step(*parts)
     return Episode(0, step, None)
 
 
@@ -37,7 +37,7 @@ def by_chunk(weigh: Any, layers: int = 2, slots: int = 8, layout: Layout = CHUNK
             weights = np.array(weigh(layer, t, numbers), float)
             relevance_lm[layer, t, : len(numbers)] = (weights / weights.sum() if len(numbers) else weights)[::-1]
     none: Any = None
-    return episode(Attention(none, none, none, none, tuple(relevance_lm)))  # type: ignore[arg-type]
+    return episode(Attention(none, none, none, none, tuple(relevance_lm)))
 
 
 def only(wanted: int) -> Any:
@@ -109,7 +109,7 @@ def test_it_is_what_a_slow_computation_says(name):
         layout, weights = Layout(1, 1), RANDOM.random((2, STEPS, 20)).astype(np.float32)
         weights *= np.arange(20)[None, None] <= np.arange(STEPS)[None, :, None]
         none: Any = None
-        one = episode(Attention(tuple(weights / weights.sum(-1, keepdims=True)), *[none] * 4))  # type: ignore[arg-type]
+        one = episode(Attention(tuple(weights / weights.sum(-1, keepdims=True)), *[none] * 4))
     if name == "no others":
         events = [event for event in events if event.matters or event.kind]
     found, expected = sample(one, events, layout), np.array(slow(one, events, layout))
@@ -126,6 +126,21 @@ def test_what_shares_a_chunk_with_the_moment_is_nothing_to_compare_it_with():
     found = sample(by_chunk(lambda layer, t, numbers: [3.0 * (n == 2) + 1 for n in numbers]), events, CHUNK)
     assert found is not None
     assert found.asked_l / found.other_l == pytest.approx([4, 4])
+
+
+def test_steps_without_anything_else_in_reach_do_not_count():
+    """At step 26 the only chunk that is whole is the right one; a second one is whole at step 27."""
+    wide = Layout(chunk=13, stride=14)
+    events = [Event(0, 3, "a", True, asked=((26, 28),)), Event(15, 18, "b")]
+    one = by_chunk(lambda layer, t, numbers: [1.0 + 4 * (n == 0) for n in numbers], layout=wide)
+    found = sample(one, events, wide)
+    assert found is not None
+    assert found.asked_l == pytest.approx([5 / 3] * 2)
+    assert found.other_l == pytest.approx([1 / 3] * 2)
+    assert np.isnan(found.asked_first_l).all()
+    alone = sample(one, events[:1], Layout(26, 26))
+    assert alone is not None
+    assert alone.asked_l == pytest.approx([1, 1])
 
 
 def test_what_is_forgotten_or_not_in_a_chunk_yet_is_left_out():

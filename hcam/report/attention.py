@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from hcam.report.curves import FAINT, _cut, _save, plain_text
-from hcam.report.markdown import row
-from hcam.runs.attention import GROUPS
+from hcam.report.markdown import escape, row
+from hcam.runs.attention import FILE, GROUPS, read
+from hcam.runs.files import exists
 
 PICTURE, VECTOR = "attention.png", "attention.svg"
 MOST_LEVELS = 8  # rows of panels
@@ -30,7 +31,7 @@ def caption(levels: Mapping[str, Level]) -> str:
     )
 
 
-def draw(levels: Mapping[str, Level], titles: Mapping[str, str], *outs: Path) -> None:
+def draw(levels: Mapping[str, Level], titles: Mapping[str, str], *outs: Path, captioned: bool = True) -> None:
     """Draws a row per level: by layer, and over the steps around the moment that is asked for."""
     shown = dict(list(levels.items())[:MOST_LEVELS])
     with plain_text() as plt:
@@ -42,8 +43,8 @@ def draw(levels: Mapping[str, Level], titles: Mapping[str, str], *outs: Path) ->
             _draw_profile(right, level, plt)
             left.set_title(_cut(titles.get(name, name)), fontsize=10, loc="left")
         figure.legend(keys.values(), keys.keys(), loc="outside upper left", ncols=4, frameon=False, fontsize=9)
-        lines = _wrapped(caption(shown), 150)
-        figure.supxlabel(lines, fontsize=8, color=FAINT, x=0.01, ha="left")
+        if captioned:
+            figure.supxlabel(_wrapped(caption(shown), 150), fontsize=8, color=FAINT, x=0.01, ha="left")
         for out in outs:
             _save(figure, out)
         plt.close(figure)
@@ -136,11 +137,11 @@ def text(part: Mapping[str, float] | None) -> str:
 
 
 def told(level: Level) -> str:
-    """How many episodes there were, and which of them count."""
-    counted = ", ".join(f"{level[name]['episodes']} {name.split('_')[0]}" for name in GROUPS if name in level)
+    """How many episodes there were, which of them count, and how long the question stood."""
+    counted = " and ".join(f"{level[name]['episodes']} {name.split('_')[0]}" for name in GROUPS if name in level)
     return (
-        f"{level['episodes']} episodes, {level['solved']} solved; counted, as it was within reach of the memory: "
-        f"{counted}; asked for over {level['question_steps']:.1f} steps"
+        f"{level['episodes']} episodes, {level['solved']} solved; counted are {counted} ones, whose memory could "
+        f"reach what was asked for, over {level['question_steps']:.1f} steps"
     )
 
 
@@ -148,3 +149,30 @@ def markdown(level: Level) -> str:
     """A table of the solved episodes."""
     lines = [row(*HEAD), row(*["---"] * len(HEAD)), *(row(*cells) for cells in rows(_main(level)))]
     return "\n".join(lines) + "\n"
+
+
+# A part of a page -----------------------------------------------------------------------------------------------------
+
+SECTION = """### {task}: what the memory attends to
+
+Measured with `hcam attention`; [attention.md](attention.md) explains it.
+"""
+
+
+def section(task: str, folders: Mapping[str, Path], out: Path) -> tuple[str, list[Path]]:
+    """The part of a results page about agents with an attention.json in their folder, by name, and its pictures.
+
+    Both are empty where none has one.
+    """
+    parts, pictures = [], []
+    for number, (name, folder) in enumerate((name, path) for name, path in folders.items() if exists(path / FILE)):
+        levels = read(folder)["levels"]
+        picture = f"images/{task}-attention{f'-{number}' if number else ''}.png"
+        titles = {key: f"{level.get('title', key)}" for key, level in levels.items()}
+        draw(levels, titles, out / picture, captioned=False)
+        pictures.append(out / picture)
+        for key, level in levels.items():
+            parts += [f"**{escape(name)}**, {escape(titles[key])}: {told(level)}.\n", markdown(level)]
+        parts.append(f"![relative attention]({picture})\n\n{caption(levels)}\n")
+    head = [SECTION.format(task=task.capitalize())] if parts else []
+    return "\n".join([*head, *parts]), pictures

@@ -6,16 +6,18 @@ from pathlib import Path
 from hcam.config import TaskConfig
 from hcam.envs.environment import Environment
 from hcam.recipes import Recipe, Section, every, flags
-from hcam.report import goals, panels
+from hcam.report import attention, goals, panels
 from hcam.report.markdown import block, code, escape, row
 from hcam.report.results import Attempt, Outcome, collect, mean, score, shares, strangers
 from hcam.report.runs import Run, measure_of, short
 from hcam.runs.files import exists
 from hcam.runs.goals import FILE, Goals, read
 from hcam.runs.measure import find
+from hcam.runs.pretrained import PREFIX
 from hcam.runs.text import finite
 
 PAGE = "results.md"
+PRETRAINED = "pretrained"  # beside the tasks' folders: evaluations of the agents that come with the package
 
 HEAD = """# Results
 
@@ -41,7 +43,7 @@ REPRODUCE = """### {title}: make a run yourself
 ```
 hcam reproduce {task}                       # the experiments, and which are done
 hcam reproduce {task} {name} --seed 0  # runs one; if it was stopped, continues it
-hcam report {task}                          # writes this page
+hcam report --all                           # writes the page of all tasks
 ```
 
 The same as plain commands:
@@ -104,10 +106,18 @@ def chapter(recipe: Recipe, root: Path, out: Path) -> tuple[str, list[Path]]:
             goals.draw(counted, out / name, {level: env.title(level) for level in section.levels})
             pictures.append(out / name)
             parts += [f"![steps per goal]({name})\n\n{GOALS}\n"]
+    text, drawings = attention.section(recipe.task, recorded(recipe, root, every), out)
     typed = block(commands(recipe, root, every))
-    parts += [runs_table(title, root, every)]
+    parts, pictures = [*parts, text, runs_table(title, root, every)], [*pictures, *drawings]
     parts += [REPRODUCE.format(title=title, task=recipe.task, name=recipe.experiments[-1].name, commands=typed)]
     return "\n".join(part for part in parts if part), pictures
+
+
+def recorded(recipe: Recipe, root: Path, outcomes: Sequence[Outcome]) -> dict[str, Path]:
+    """Folders that may hold an analysis of attention: of the task's pretrained agent, and of runs that are done."""
+    runs = [(one.experiment.title, attempt) for one in outcomes for attempt in one.attempts if attempt.run]
+    named = {f"{title}, seed {attempt.seed}": attempt.folder for title, attempt in runs}
+    return {f"{PREFIX}{recipe.task}": root.parent / PRETRAINED / recipe.task} | named
 
 
 def goals_of(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Goals]]:

@@ -43,13 +43,14 @@ def measure(
     """Plays so many episodes greedily; returns a level's part of attention.json."""
     checks.positive(episodes=episodes)
     layout = refuse_what_cannot_be_analysed(agent, env, params, env_params)
-    at_once, samples, lengths = min(AT_ONCE, episodes), list[Sample | None](), list[int]()
+    at_once, samples, lengths, solved = min(AT_ONCE, episodes), list[Sample | None](), list[int](), 0
     for start in range(0, episodes, at_once):
         options: Any = {"episodes": at_once, "seed": seed, "start": start, "moments": "states"}
         played = recording.record(agent, env, params, env_params, **options)[: episodes - start]
         for one in played:
             events = env.events(states_of(one))
             samples.append(sample(one, events, layout))
+            solved += int(one.steps_t.success[-1])
             lengths += [end - begin for begin, end in asked_at_last(events)]
         if not lengths:
             raise ValueError(
@@ -58,7 +59,7 @@ def measure(
             )
         on_progress(min(episodes, start + at_once), episodes)
     found = [one for one in samples if one is not None]
-    groups = {name: [one for one in found if one.solved == solved] for name, solved in GROUPS.items()}
+    groups = {name: [one for one in found if one.solved == wanted] for name, wanted in GROUPS.items()}
     if max(map(len, groups.values())) < FEWEST:
         raise ValueError(
             f"of {episodes} episodes {len(found)} had in memory what they were asked for: play more, so that at least "
@@ -66,7 +67,7 @@ def measure(
         )
     return {
         "episodes": episodes,
-        "solved": sum(bool(one.solved) for one in found),
+        "solved": solved,
         "counted": len(found),
         "question_steps": float(np.mean(lengths)),
         "moment_steps": float(np.mean([one.steps for one in found])),

@@ -5,8 +5,8 @@ from typing import Any
 import matplotlib.image
 import numpy as np
 
-from hcam.report.attention import caption, draw, earlier_rows, markdown, rows, told
-from hcam.runs.attention import summary
+from hcam.report.attention import caption, draw, earlier_rows, markdown, rows, section, told
+from hcam.runs.attention import summary, write
 from hcam.runs.relative import OFFSETS, Sample
 
 
@@ -57,8 +57,8 @@ def test_tables_say_what_the_file_says():
     assert [cells[2] for cells in earlier_rows(one["solved_episodes"])] == ["2.00 (2.00 to 2.00)"] * 2
     assert markdown(one).splitlines()[2] == f"| {' | '.join(first)} |"
     assert second[0] == "2"
-    assert told(one).startswith("32 episodes, 20 solved; counted")
-    assert told(one).endswith("20 solved; asked for over 3.5 steps")
+    assert told(one).startswith("32 episodes, 20 solved; counted are 20 solved ones, whose memory")
+    assert told(one).endswith("over 3.5 steps")
 
 
 def test_failed_episodes_are_shown_where_hardly_any_was_solved(tmp_path, drawn):
@@ -72,3 +72,18 @@ def test_failed_episodes_are_shown_where_hardly_any_was_solved(tmp_path, drawn):
 def test_a_layer_without_numbers_has_dashes():
     layer = {"layer": 1, "episodes": 0, "first": {"episodes": 0}}
     assert list(rows({"layers": [layer]})) == [["1", "-", "-", "-", "-"]]
+
+
+def test_a_page_shows_the_agents_that_were_analysed(tmp_path):
+    folders = {"pretrained:x": tmp_path / "a", "none": tmp_path / "b", "<b>": tmp_path / "c"}
+    assert section("ballet", folders, tmp_path) == ("", [])
+    for name in "ac":
+        write(tmp_path / name, {"levels": {"2_delay16": level() | {"title": "two | dances"}}})
+    (tmp_path / "images").mkdir()
+    text, pictures = section("ballet", folders, tmp_path)
+    assert [path.name for path in pictures] == ["ballet-attention.png", "ballet-attention-1.png"]
+    assert all(f"![relative attention](images/{path.name})" in text for path in pictures)
+    assert "**pretrained:x**, two &#124; dances: 32 episodes" in text
+    assert "<b>" not in text
+    assert text.startswith("### Ballet: what the memory attends to")
+    assert matplotlib.image.imread(pictures[0]).shape[1] == 1500

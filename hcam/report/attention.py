@@ -6,10 +6,11 @@ from typing import Any
 
 from hcam.report.curves import FAINT, _cut, _save, plain_text
 from hcam.report.markdown import escape, row
-from hcam.runs.attention import FILE, GROUPS, read
+from hcam.runs.attention import FILE, GROUPS, LARGEST_RATIO, read
 from hcam.runs.files import exists
 
 PICTURE, VECTOR = "attention.png", "attention.svg"
+BEYOND = f"over {LARGEST_RATIO:,}"
 MOST_LEVELS = 8  # rows of panels
 SOLVED, FAILED = GROUPS
 HEAD = ("layer", "asked for", "the others", "ratio", "ratio at the first step")
@@ -120,16 +121,20 @@ def _wrapped(text: str, width: int) -> str:
 def rows(group: Mapping[str, Any]) -> Iterator[list[str]]:
     """The cells below HEAD of solved or failed episodes, a row per layer."""
     for line in group["layers"]:
-        first = (line["first"].get("ratio") or {}).get("mean")
-        parts = [text(line.get(name)) for name in ("asked", "other", "ratio")]
-        yield [f"{line['layer']}", *parts, "-" if first is None else f"{first:.2f}"]
+        yield [f"{line['layer']}", *cells(line), cells(line["first"])[-1].partition(" (")[0]]
 
 
 def earlier_rows(group: Mapping[str, Any]) -> Iterator[list[str]]:
     """The paper's comparison: a layer, its attention to the moment when asked for it and before, their ratio."""
     for line in group["layers"]:
         if "earlier" in line:
-            yield [f"{line['layer']}", *(text(line["earlier"].get(name)) for name in ("asked", "other", "ratio"))]
+            yield [f"{line['layer']}", *cells(line["earlier"])]
+
+
+def cells(line: Mapping[str, Any]) -> list[str]:
+    """Two means and their ratio."""
+    ratio = line.get("ratio")
+    return [text(line.get("asked")), text(line.get("other")), text(ratio) if ratio or "other" not in line else BEYOND]
 
 
 def text(part: Mapping[str, float] | None) -> str:

@@ -102,10 +102,11 @@ def _cell(runs: Sequence[Run], level: str, measure: Measure, judged: bool) -> Ce
         return "-"
     if len(runs) == 1:
         around = measure.around(parts[0]) if judged else ""
-        return measure.bare(known[0]) + f" ({around})" * bool(around)
+        return (measure.bare(known[0]), *([f"({around})"] if around else []))
     spread = f" ± {measure.bare(stdev(known))}" if len(known) > 1 else ""
-    text = f"{measure.bare(mean(known))}{spread} [{measure.bare(min(known))} to {measure.bare(max(known))}]"
-    return text if len(known) == len(runs) else (text, f"{len(known)} of {len(runs)} runs")
+    some = [f"{len(known)} of {len(runs)} runs"] if len(known) < len(runs) else []
+    extremes = f"[{measure.bare(min(known))} to {measure.bare(max(known))}]"
+    return (f"{measure.bare(mean(known))}{spread}", extremes, *some)
 
 
 def _yardsticks(runs: Sequence[Run], name: str, level: str, measure: Measure) -> str:

@@ -25,12 +25,13 @@ STYLE = """
 body { margin: 2rem auto; max-width: 64rem; padding: 0 1rem; color: var(--ink); background: var(--ground);
   font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
-p, footer { color: var(--faint); } p.lead { color: var(--ink); }
+p, footer { color: var(--faint); max-width: 46rem; }
 div { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.35rem 0.8rem 0.35rem 0; text-align: right; vertical-align: top;
+th, td { padding: 0.35rem 0 0.35rem 1.2rem; text-align: right; vertical-align: top; white-space: nowrap;
   border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; }
+th:first-child, td:first-child { padding-left: 0; text-align: left; white-space: normal; overflow-wrap: anywhere;
+  min-width: 7rem; max-width: 20rem; }
 tr.strong td { font-weight: 600; }
 img { max-width: 100%; background: #ffffff; border-radius: 6px; }
 footer { margin-top: 3rem; font-size: 0.85rem; }
@@ -130,7 +131,7 @@ def _block(block: Block) -> str:
             for number, cells in enumerate(rows):
                 kind = ' class="strong"' if number in strong else ""
                 lines.append(f"<tr{kind}>{''.join(f'<td>{_lines(cell)}</td>' for cell in cells)}</tr>")
-            return f"<div><table>\n{chr(10).join(lines)}\n</table></div>"
+            return f"<div tabindex='0'><table>\n{chr(10).join(lines)}\n</table></div>"
         case _:
             return f"<p>{_html(block)}</p>"
 

@@ -25,6 +25,7 @@ from hcam.types import EnvParams, Params
 FILE = "attention.json"
 AT_ONCE = 32  # environments: what is recorded of more would fill the memory of a small machine
 FEWEST = 10  # episodes that have an interval
+LARGEST_RATIO = 1000
 GROUPS = {"solved_episodes": True, "failed_episodes": False}
 
 OnProgress = Callable[[int, int], None]
@@ -150,8 +151,11 @@ def interval(values: Numbers) -> dict[str, float]:
 
 
 def ratio_interval(above: Numbers, below: Numbers) -> dict[str, float] | None:
-    """The ratio of two means with its 95 % interval, in which the two numbers of an episode belong together."""
-    if below.sum() <= 0:
+    """The ratio of two means with its 95 % interval, in which the two numbers of an episode belong together.
+
+    None where it is beyond LARGEST_RATIO: next to nothing was attended to but the one.
+    """
+    if above.sum() >= LARGEST_RATIO * below.sum():
         return None
     ratio, count = float(above.sum() / below.sum()), len(above)
     spread = sqrt(float(((above - ratio * below) ** 2).sum()) * count / (count - 1))

@@ -32,7 +32,7 @@ def test_runs_are_compared_and_drawn(tmp_path, capsys):
     assert "learning curves: new/folder/curves.png, new/folder/curves.svg" in out
     assert "report: new/folder/report.md, new/folder/report.html" in out
     assert (tmp_path / "new" / "folder" / "curves.png").stat().st_size > 10_000
-    assert "95.0 (93.0 to 97.0)" in (tmp_path / "new" / "folder" / "report.html").read_text()
+    assert "<td>95.0<br>(93.0 to 97.0)</td>" in (tmp_path / "new" / "folder" / "report.html").read_text()
 
 
 def test_one_command_writes_the_page_of_all_tasks(tmp_path, capsys):

@@ -74,6 +74,12 @@ def test_a_layer_without_numbers_has_dashes():
     assert list(rows({"layers": [layer]})) == [["1", "-", "-", "-", "-"]]
 
 
+def test_a_ratio_beyond_measure_is_told_as_such():
+    part = {"mean": 3.0, "low": 2.5, "high": 3.5}
+    layer = {"layer": 1, "asked": part, "other": part | {"mean": 0.0}, "ratio": None, "first": {"ratio": part}}
+    assert next(rows({"layers": [layer]}))[3:] == ["over 1,000", "3.00"]
+
+
 def test_a_page_shows_the_agents_that_were_analysed(tmp_path):
     folders = {"pretrained:x": tmp_path / "a", "none": tmp_path / "b", "<b>": tmp_path / "c"}
     assert section("ballet", folders, tmp_path) == ("", [])

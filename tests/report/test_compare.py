@@ -28,11 +28,11 @@ def test_seeds_are_grouped_beside_the_papers_numbers(tmp_path):
     assert scores.head[:3] == ["", ("2_delay16",), ("4_delay16",)]
     labels = [row[0] for row in scores.rows]
     assert labels[:5] == ["hcam-0 + hcam-1 + hcam-2, 3 seeds", "hcam-0", "hcam-1", "hcam-2", "the paper"]
-    assert rows[labels[0]][0] == "94.0 ± 4.0 [90.0 to 98.0]"
-    assert rows["hcam-1"][5] == "94.0 (91.6 to 95.8)"
+    assert rows[labels[0]][0] == ("94.0 ± 4.0", "[90.0 to 98.0]")
+    assert rows["hcam-1"][5] == ("94.0", "(91.6 to 95.8)")
     paper = [row for row in scores.rows if row[0] == "the paper"]
     assert [row[1] for row in paper] == ["99.8 ± 0.3", "97.4 ± 1.8"]  # of HCAM and of the LSTM; none of top-k 1
-    assert scores.rows[labels.index("lstm-0, one seed")][1] == "50.0 (45.6 to 54.4)"
+    assert scores.rows[labels.index("lstm-0, one seed")][1] == ("50.0", "(45.6 to 54.4)")
     assert scores.strong == {0, 5, 7}
     assert isinstance(blocks[0], str)
     assert "of 500 greedy evaluation episodes" in blocks[0]
@@ -50,13 +50,13 @@ def test_runs_that_were_not_evaluated_are_compared_by_training(tmp_path):
     folders = make(tmp_path / "a", evaluated=True), make(tmp_path / "b", "lstm", success=0.25)
     _, blocks, rows, scores, _ = tables(*folders)
     assert scores.head == ["", *((level,) for level in LEVELS)]
-    assert rows["lstm, one seed"] == ["25.0", "25.0"]
+    assert rows["lstm, one seed"] == [("25.0",)] * 2
     assert "since not all of these runs were evaluated" in blocks[0]
 
 
 def test_returns_are_shown_beside_the_oracle(tmp_path):
     _, blocks, rows, *_ = tables(made_by_return(tmp_path / "a"), made_by_return(tmp_path / "b", seed=1, ends=10.0))
-    assert rows["hcam, 2 seeds"] == ["10.0 ± 1.41 [9.00 to 11.0]"]
+    assert rows["hcam, 2 seeds"] == [("10.0 ± 1.41", "[9.00 to 11.0]")]
     assert (rows["chance"], rows["oracle"]) == (["1"], ["32"])
     assert blocks[0].startswith("Return of 500 sampled evaluation episodes")
 
@@ -67,7 +67,7 @@ def test_a_level_without_a_number_has_a_dash(tmp_path):
     del scores["greedy"]["8_delay48"]
     (other / "eval.json").write_text(json.dumps(scores))
     *_, rows, _, _ = tables(one, other)
-    assert rows["hcam, 2 seeds"][1] == ("40.0 [40.0 to 40.0]", "1 of 2 runs")
+    assert rows["hcam, 2 seeds"][1] == ("40.0", "[40.0 to 40.0]", "1 of 2 runs")
     assert rows["b"][1] == "-"
 
 

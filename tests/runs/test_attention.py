@@ -139,6 +139,7 @@ def test_episodes_without_one_of_two_numbers_do_not_count(monkeypatch):
     assert (alone["episodes"], alone["asked"]["mean"], "other" in alone) == (3, 2, False)
     assert compared(np.array([nan, 1]), np.array([nan, nan])) == {"episodes": 1}
     assert ratio_interval(np.array([1.0, 1]), np.array([0.0, 0])) is None
+    assert ratio_interval(np.array([1.0, 1]), np.array([0.0, 1e-9])) is None
 
 
 def test_a_profile_shows_what_enough_episodes_have():

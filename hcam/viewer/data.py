@@ -69,7 +69,7 @@ def _recall(recall: Chunks | Window | None) -> dict[str, Any] | None:
     }
 
 
-def quantised(weight: NDArray[Any]) -> NDArray[np.uint8]:
+def quantised(weight: Any) -> NDArray[np.uint8]:
     return np.asarray(np.rint(255 * np.sqrt(np.clip(weight, 0, 1))), np.uint8)
 
 
@@ -83,6 +83,6 @@ def packed(array: NDArray[Any]) -> str:
     return base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode("ascii")
 
 
-def rounded(number: NDArray[Any]) -> list[float | None]:
+def rounded(number: Any) -> list[float | None]:
     """Numbers in four digits; null for one that is not finite, which JSON does not have."""
     return [float(f"{value:.4g}") if np.isfinite(value) else None for value in number.tolist()]

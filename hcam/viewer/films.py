@@ -10,10 +10,23 @@ from PIL import Image
 COLOURS = 64  # of a .gif
 
 
-def write_gif(pictures: Sequence[Image.Image], path: Path, pauses: Sequence[int], colours: int = COLOURS) -> None:
-    """Shows each picture for as many milliseconds, and begins anew."""
-    palette = [picture.quantize(colours, dither=Image.Dither.NONE) for picture in pictures]
+def write_gif(pictures: Sequence[Image.Image], path: Path, pauses: Sequence[int], shared: bool = False) -> None:
+    """Shows each picture for as many milliseconds, and begins anew. `shared`: with the same colours in all of them."""
+    chosen = _palette(pictures) if shared else None
+    palette = [
+        picture.quantize(COLOURS, dither=Image.Dither.NONE)
+        if chosen is None
+        else picture.quantize(palette=chosen, dither=Image.Dither.NONE)
+        for picture in pictures
+    ]
     palette[0].save(path, save_all=True, append_images=palette[1:], duration=list(pauses), loop=0)
+
+
+def _palette(pictures: Sequence[Image.Image]) -> Image.Image:
+    """The colours of a few pictures, evenly chosen, side by side: what stays the same then looks the same."""
+    few = [pictures[place] for place in np.linspace(0, len(pictures) - 1, min(8, len(pictures))).astype(int)]
+    montage = Image.fromarray(np.concatenate([np.asarray(picture) for picture in few], axis=1))
+    return montage.quantize(2 * COLOURS, dither=Image.Dither.NONE)
 
 
 def write_mp4(pictures: Iterable[Image.Image], path: Path, fps: int) -> None:

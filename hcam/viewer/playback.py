@@ -1,4 +1,4 @@
-"""A recorded episode prepared for the eye: its frames, its events, what was recalled at each step, and where to open it.
+"""A recorded episode prepared for the eye: its frames and events, what was recalled at each step, where to open it.
 
 Pages (`page.py`) and films (`strip.py`) are made from this alone, so that both show the same.
 """
@@ -29,7 +29,7 @@ class Chunks(NamedTuple):
 
     @property
     def length(self) -> int:
-        return self.within_tlkc.shape[-1]
+        return int(self.within_tlkc.shape[-1])
 
     def span(self, number: int) -> tuple[int, int]:
         """The steps of a chunk: its first, and one past its last."""
@@ -70,7 +70,7 @@ def prepare(env: Environment, episode: Episode, stride: int | None = None) -> Pl
     recall = recall_of(steps_t.attention, stride)
     known = matters(env, states[0]) if env.is_saved else None
     events = env.events(states) if env.is_saved else []
-    question = None if known is None else min(max(known.question, 0), episode.length - 1)
+    question = None if known is None else min(max(int(known.question), 0), episode.length - 1)
     opening = question if question is not None else _turning_point(frames, steps_t)
     layer = _best_layer(recall, events, opening)
     return Playback(frames, steps_t, recall, events, question, opening, layer)
@@ -129,6 +129,13 @@ def _turning_point(frames: list[Frame], steps_t: Step) -> int:
     return new[-1] if new else int(rewarded[-1]) if len(rewarded) else 0
 
 
+def layers(recall: Chunks | Window | None) -> int:
+    """How many layers said what they recalled."""
+    if recall is None:
+        return 0
+    return int((recall.relevance_tln if isinstance(recall, Chunks) else recall.weight_tlw).shape[1])
+
+
 def share(recall: Chunks | Window, events: list[Event], step: int) -> Floats:
     """The part of each layer's attention at a step that goes to the steps that matter, [L]."""
     if isinstance(recall, Window):
@@ -139,7 +146,22 @@ def share(recall: Chunks | Window, events: list[Event], step: int) -> Floats:
     return np.asarray((weight_lkc * _among(seen_lkc, events)).sum((-2, -1)))
 
 
-def _among(steps: Numbers, events: list[Event]) -> NDArray[np.bool_]:
+def most_attended(playback: Playback, step: int, layer: int, count: int) -> list[tuple[int, float]]:
+    """The steps that a memory of single steps attends to most, with their weights."""
+    if not isinstance(playback.recall, Window):
+        return []
+    weight_w = playback.recall.weight_tlw[step, layer, : step + 1]
+    ages = np.argsort(-weight_w, kind="stable")[:count].tolist()
+    return [(step - age, float(weight_w[age])) for age in ages]
+
+
+def event_in(events: list[Event], begin: int, end: int) -> Event | None:
+    """The event that has most of its steps between two others, if any has."""
+    common = [min(end, event.end) - max(begin, event.begin) for event in events]
+    return events[int(np.argmax(common))] if common and max(common) > 0 else None
+
+
+def _among(steps: NDArray[Any], events: list[Event]) -> NDArray[np.bool_]:
     """Which of these steps belong to an event that matters."""
     inside = np.zeros(steps.shape, bool)
     for event in events:

@@ -110,7 +110,7 @@ function showTitle() {
   $("ask").hidden = episode.question === null;
   const kind = episode.recall?.kind ?? "none";
   document.body.dataset.kind = kind;
-  $("recalling").textContent = {chunks: "What it recalls now", window: "What it attends to now", none: "Playback"}[kind];
+  $("recalling").textContent = {chunks: "What it recalls now", window: "What it attends to now", none: "No recall to show"}[kind];
   $("explanation").replaceChildren(...explanation(kind).map((line) => make("li", {}, line)));
 }
 

@@ -39,7 +39,7 @@ function chunkRow(rows, episode, chunk, first, most, on) {
   weight.firstChild.style.width = `${100 * chunk.weight}%`;
   jump.append(weight);
   jump.addEventListener("click", () => on.jump(strongest(chunk)));
-  const row = make("div", {className: first ? "row first" : "row"}, loop, jump, strip);
+  const row = make("div", {className: ["row", first && "first", first > 2 && "many"].filter(Boolean).join(" ")}, loop, jump, strip);
   row.dataset.chunk = chunk.number;
   rows.append(row);
   const grid = stripGrid(episode, chunk, strip.parentElement, first);
@@ -51,17 +51,17 @@ function chunkRow(rows, episode, chunk, first, most, on) {
     const c = line * grid.columns + column;
     return column < grid.columns && c >= 0 && c < chunk.within.length ? chunk.begin + c : null;
   }, on);
-  const side = first ? grid.loop : 48;
+  const side = first ? grid.loop : 44;
   return {canvas: loop, chunk, side, strip, grid, most};
 }
 
 // How the frames of a chunk fill the width that there is: in as few lines as leave them large enough to see.
 function stripGrid(episode, chunk, row, first) {
   const narrow = row.clientWidth < 520;
-  const loop = narrow ? 96 : 168;
-  const room = narrow ? row.clientWidth : row.clientWidth - 168 - 18;
+  const loop = narrow || first > 2 ? 96 : 168;
+  const room = narrow ? row.clientWidth : row.clientWidth - (first && first <= 2 ? 184 : 230) - 4;
   const [wide, high] = fitted(episode, 100);
-  const few = {1: 52, 2: 44, 3: 38}[first] ?? 30;
+  const few = {1: 52, 2: 40}[first] ?? 36;
   const [least, largest] = first ? [narrow ? 30 : few, 110] : [narrow ? 18 : 20, 32];
   const count = chunk.within.length;
   let columns = count;
@@ -158,8 +158,8 @@ function inWords(episode, step, layer, memory) {
   let whole = "";
   if (matters && recall.attended(step, layer).some(([, weight]) => weight > 0)) {
     const when = question !== null && step < question ? "will be asked for" : "is asked for";
-    const seen = matters.begin <= step ? percent(share(episode, step, layer)) : "nothing";
-    if (matters.begin <= step) whole = ` In all, ${seen} of its attention is on what ${when}: ★ ${matters.name}.`;
+    const seen = percent(share(episode, step, layer));
+    if (matters.begin <= step) whole = ` In all, ${seen} of its attention is on ★ ${matters.name}, which ${when}.`;
   }
   if (recall.kind === "window") {
     const [[at, weight]] = mostAttended(episode, step, layer, 1);
@@ -171,6 +171,6 @@ function inWords(episode, step, layer, memory) {
   const best = chunks[0];
   const event = eventIn(episode, best.begin, best.end);
   const there = Array.from({length: recall.chunks}, (_, n) => n).filter((n) => recall.complete(step, n)).length;
-  const part = event ? `, where it saw “${event.name}”` : "";
+  const part = event ? `: ${named(event)}` : "";
   return `${name} recalls ${chunks.length} of ${there} chunks, and most of all (${percent(best.weight)}) ${spanOf(best)}${part}.${whole}`;
 }

@@ -66,11 +66,11 @@ function drawFilm(line) {
   const context = sized(film, room, FILM);
   const [, high] = fitted(episode, 100);
   const wide = Math.max(8, Math.round((FILM * fitted(episode, 100)[0]) / high));
-  const count = Math.max(1, Math.floor(room / wide));
+  const count = Math.max(1, Math.min(Math.floor(room / wide), episode.length + 1)); // no frame twice
   const each = room / count;
   for (let i = 0; i < count; i++) {
     const moment = Math.min(episode.length, Math.round(((i + 0.5) / count) * episode.length));
-    drawFrame(context, episode, moment, i * each, 0, each - 1, FILM);
+    drawFrame(context, episode, moment, i * each, 0, Math.min(each, wide * 1.15) - 1, FILM);
   }
 }
 
@@ -135,7 +135,7 @@ function drawCurve(line) {
     const mark = draw("path", {d: reward > 0 ? `M${at}m-4 4l4 -8l4 8z` : `M${at}m-4 -4l4 8l4 -8z`, class: "reward"}, root);
     draw("title", {}, mark, `reward ${reward}`);
   });
-  if (wide) label(line, y.curve + CURVE - 12, "value");
+  if (wide) label(line, y.curve + 10, "value");
   if (wide) label(line, y.curve + CURVE, "reward ▲").classList.add("reward");
 }
 

@@ -1,7 +1,7 @@
 """An episode as the data of its page: JSON whose larger parts are compressed bytes.
 
-A weight is stored as one byte, 255 times its root: so small weights, of which there are many, keep their differences.
-What a page shows of a weight w is off by less than 0.004 sqrt(w) + 0.00001, so by less than half a percent.
+A weight is stored in two bytes, as 65,535 times its root: so small weights, of which there are many, keep their
+differences. What a page shows of a weight is off by less than 0.00002.
 """
 
 import base64
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from hcam.viewer import sprites
 from hcam.viewer.frames import outcome
 from hcam.viewer.playback import Chunks, Playback, Window
+
+LARGEST = 65_535  # of two bytes
 
 
 def episode_data(playback: Playback, names: Sequence[str], about: dict[str, Any]) -> dict[str, Any]:
@@ -69,13 +71,13 @@ def _recall(recall: Chunks | Window | None) -> dict[str, Any] | None:
     }
 
 
-def quantised(weight: Any) -> NDArray[np.uint8]:
-    return np.asarray(np.rint(255 * np.sqrt(np.clip(weight, 0, 1))), np.uint8)
+def quantised(weight: Any) -> NDArray[Any]:
+    return np.asarray(np.rint(LARGEST * np.sqrt(np.clip(weight, 0, 1))), "<u2")
 
 
-def restored(byte: NDArray[np.uint8]) -> NDArray[np.float64]:
+def restored(stored: NDArray[Any]) -> NDArray[np.float64]:
     """The way back, which the page also goes."""
-    return np.asarray((byte / 255.0) ** 2)
+    return np.asarray((stored / LARGEST) ** 2, np.float64)
 
 
 def packed(array: NDArray[Any]) -> str:

@@ -1,19 +1,19 @@
 // The data of the page, and an episode with its arrays unpacked.
 
 // Compressed bytes as text -> a typed array.
-async function unpack(text, Kind = Uint8Array) {
+async function unpack(text, Kind) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Kind(await new Response(plain).arrayBuffer());
 }
 
-// A weight is stored as one byte: 255 times its root.
-const weightOf = (byte) => (byte / 255) ** 2;
+// A weight is stored as a number of two bytes: 65535 times its root.
+const weightOf = (stored) => (stored / 65535) ** 2;
 
 const percent = (weight) => (weight > 0 && weight < 0.01 ? "< 1 %" : `${Math.round(100 * weight)} %`);
 
 async function openEpisode(raw) {
-  const episode = {...raw, policy: await unpack(raw.policy), recall: null};
+  const episode = {...raw, policy: await unpack(raw.policy, Uint16Array), recall: null};
   if (raw.recall?.kind === "chunks") episode.recall = await openChunks(raw.recall);
   if (raw.recall?.kind === "window") episode.recall = await openWindow(raw.recall);
   let sum = 0;
@@ -26,9 +26,9 @@ async function openChunks(raw) {
   const {layers, top, length, stride, chunks} = raw;
   const [number, weight, within, relevance] = await Promise.all([
     unpack(raw.number, Int16Array),
-    unpack(raw.weight),
-    unpack(raw.within),
-    unpack(raw.relevance),
+    unpack(raw.weight, Uint16Array),
+    unpack(raw.within, Uint16Array),
+    unpack(raw.relevance, Uint16Array),
   ]);
   // What a layer recalled at a step, best chunk first.
   function at(step, layer) {
@@ -37,13 +37,13 @@ async function openChunks(raw) {
       const place = (step * layers + layer) * top + k;
       if (number[place] < 0) continue;
       const begin = number[place] * stride;
-      const bytes = within.subarray(place * length, (place + 1) * length);
+      const parts = within.subarray(place * length, (place + 1) * length);
       found.push({
         number: number[place],
         weight: weightOf(weight[place]),
         begin,
         end: begin + length,
-        within: Array.from(bytes, weightOf),
+        within: Array.from(parts, weightOf),
       });
     }
     return found;
@@ -62,7 +62,7 @@ async function openChunks(raw) {
 
 // A memory of single steps: the weight of each by its age.
 async function openWindow(raw) {
-  const weight = await unpack(raw.weight);
+  const weight = await unpack(raw.weight, Uint16Array);
   function attended(step, layer) {
     const place = (step * raw.layers + layer) * raw.window;
     const ages = Math.min(raw.window, step + 1);

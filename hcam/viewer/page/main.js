@@ -22,6 +22,7 @@ async function choose(number) {
   buildPolicy();
   refresh();
   document.documentElement.dataset.ready = number;
+  performance.mark("ready");
 }
 
 // Everything anew, as after another size of the window.

@@ -62,7 +62,7 @@ function stripGrid(episode, chunk, row, first) {
   const room = narrow ? row.clientWidth : row.clientWidth - (first && first <= 2 ? 184 : 230) - 4;
   const [wide, high] = fitted(episode, 100);
   const few = {1: 52, 2: 40}[first] ?? 36;
-  const [least, largest] = first ? [narrow ? 30 : few, 110] : [narrow ? 18 : 20, 32];
+  const [least, largest] = first ? [narrow ? 30 : few, 110] : [18, 32];
   const count = chunk.within.length;
   let columns = count;
   for (let lines = 1; lines <= count && room / columns < least; lines++) columns = Math.ceil(count / lines);

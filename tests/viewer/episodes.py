@@ -37,7 +37,8 @@ def played(
     value_t = np.linspace(0, 1, steps).astype(np.float32)
     arrays: Any = (policy_ta.argmax(-1), policy_ta, value_t, Attention(*[None] * 5), last_t.astype(np.float32))
     frames = [frame(t, words[t >= question], ending="done" if t == steps else "") for t in range(steps + 1)]
-    steps_t = Step(*arrays, last_t, ~last_t & last_t, last_t)
+    arrays += (last_t, np.zeros(steps, bool), last_t)
+    steps_t = Step(*arrays)
     made = Playback(frames, steps_t, recall, events, question, question, 1 if recall else 0)
     return made._replace(**changes)
 

@@ -10,18 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam import agent, envs
-from hcam.agent import AgentConfig
-from hcam.agent.heads import HeadsConfig
-from hcam.memory import HCAM
 from hcam.runs import recording
 from hcam.types import Inputs
-from hcam.viewer import data, page, playback
+from hcam.viewer import data
+from hcam.viewer.watch import Options, watch
 from tests.viewer import episodes
-
-# Overlap, and more chunks than slots; with this order, relevance is the same before and after the top k.
-MEMORY = HCAM(width=16, layers=2, heads=2, chunk=3, overlap=1, slots=3, top_k=2, order="softmax_then_top_k")
-ENV = envs.make("first_symbol")
 
 
 def unpack(text, kind="<u2"):
@@ -30,18 +23,19 @@ def unpack(text, kind="<u2"):
 
 def written(html):
     """The data inside a page, as its script reads it."""
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    return json.loads(found)
 
 
 @pytest.fixture(scope="module")
-def recorded():
-    """An agent, its parameters, an episode, and that episode's data in a page."""
-    built = agent.make(AgentConfig(memory=MEMORY, heads=HeadsConfig(hidden=16)), ENV)
-    params = built.init_params(jax.random.key(0))
-    (episode,) = recording.record(built, ENV, params, ENV.params("blanks8"))
-    played = playback.prepare(ENV, episode, MEMORY.stride)
-    html = page.page({"episodes": [data.episode_data(played, (), {})]}, "title")
-    return built, params, episode, written(html)["episodes"][0]
+def recorded(small, tmp_path_factory):
+    """An agent, its parameters, an episode, and that episode's data in the page that `hcam watch` writes of it."""
+    path = tmp_path_factory.mktemp("recorded") / "page.html"
+    (episode, *_) = recording.record(
+        small.agent, small.env, small.params, small.env.params("blanks8"), episodes=3, seed=4
+    )
+    list(watch(small, "run", Options(levels=("blanks8",), episodes=3, seed=4, out=path)))
+    return small.agent, small.params, episode, written(path.read_text())["episodes"][0]
 
 
 def test_weights_in_a_page_are_those_that_the_memory_returned(recorded):

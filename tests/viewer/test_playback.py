@@ -1,5 +1,7 @@
 """An episode prepared for the eye shows the frames, the chunks and the weights that the recording has."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ def test_chunks_are_numbered_as_the_memory_numbers_them():
     """The rows of chunk n in a ring that never wraps are the steps of the episode."""
     recall = episodes.chunks(40, length=6, overlap=2)
     for number in range(recall.relevance_tln.shape[-1]):
-        rows = memory_chunks.rows_of(np.int32(number), 6, 4, 10_000)  # type: ignore[arg-type]
+        rows: Any = memory_chunks.rows_of(np.int32(number), 6, 4, 10_000)  # type: ignore[arg-type]
         assert recall.span(number) == (rows[0], rows[-1] + 1)
 
 
@@ -41,8 +43,8 @@ def test_relevance_by_age_becomes_relevance_by_number(slots):
 
 def test_without_relevance_of_all_chunks_that_of_the_recalled_is_shown():
     made = episodes.chunks(20, layers=1, length=4, top=2)
-    entries = [(leaf[:, 0],) for leaf in (made.number_tlk, made.weight_tlk, made.within_tlkc)]
-    found = playback.recall_of(Attention(None, *entries, None), None)
+    entries: Any = [(leaf[:, 0],) for leaf in (made.number_tlk, made.weight_tlk, made.within_tlkc)]
+    found = playback.recall_of(Attention(*[None, *entries, None]), None)
     assert isinstance(found, Chunks)
     assert found.stride == 4
     for t, n, w in zip(range(20), made.number_tlk[:, 0], made.weight_tlk[:, 0], strict=True):
@@ -59,14 +61,8 @@ def test_a_memory_that_reports_nothing_has_no_recall():
 
 def test_the_share_of_what_matters_counts_single_steps():
     """Half of the weight on chunk 1, of whose four steps the event has the last two, and a tenth beside it."""
-    recall = Chunks(
-        np.array([[[1, 0]]]),
-        np.array([[[0.5, 0.5]]]),
-        np.array([[[[0, 0.1, 0.6, 0.3], [1, 0, 0, 0]]]]),
-        np.zeros(0),
-        4,
-        0,
-    )
+    within: Any = np.array([[[[0, 0.1, 0.6, 0.3], [1, 0, 0, 0]]]])
+    recall = Chunks(np.array([[[1, 0]]], np.int32), np.full((1, 1, 2), 0.5, np.float32), within, within[0], 4, 0)
     assert playback.share(recall, [Event(6, 20, "x", True), Event(0, 2, "y")], 0) == pytest.approx(0.45)
     steps = Window(np.array([[[0.1, 0.2, 0.7]]] * 5))
     assert playback.share(steps, [Event(2, 4, "x", True)], 4) == pytest.approx(0.9)
@@ -88,7 +84,8 @@ def test_events_go_with_the_chunk_that_has_most_of_them():
 
 
 def test_pages_open_at_the_last_new_instruction_or_else_the_last_reward():
-    steps_t = episodes.played(None, 10).steps_t._replace(reward=np.array([0, 0, 1, 0, 1, 0, 0, 0, 0, 0]))
+    steps_t: Any = episodes.played(None, 10).steps_t
+    steps_t = steps_t._replace(reward=np.array([0, 0, 1, 0, 1, 0, 0, 0, 0, 0]))
     words = [episodes.frame(0, text, 4) for text in "aabbbccccc" + "c"]
     assert playback._turning_point(words, steps_t) == 5
     assert playback._turning_point(words[:1] * 11, steps_t) == 4

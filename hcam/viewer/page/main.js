@@ -80,7 +80,7 @@ function showFacts() {
   const over = step >= episode.length;
   $("step").textContent = `${step} of ${episode.length}`;
   $("action").textContent = over ? "–" : episode.actions[episode.action[step]];
-  $("value").textContent = over ? "–" : (episode.value[step]?.toFixed(2) ?? "not a number");
+  $("value").textContent = over ? "–" : (episode.value[step]?.toFixed(2).replace(/^-(0\.00)$/, "$1") ?? "not a number");
   $("reward").textContent = `${Math.round(100 * episode.total[step]) / 100}`;
   const count = episode.actions.length;
   $("policy").childNodes.forEach((bar, action) => {

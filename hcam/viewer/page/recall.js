@@ -172,5 +172,5 @@ function inWords(episode, step, layer, memory) {
   const event = eventIn(episode, best.begin, best.end);
   const there = Array.from({length: recall.chunks}, (_, n) => n).filter((n) => recall.complete(step, n)).length;
   const part = event ? `: ${named(event)}` : "";
-  return `${name} recalls ${chunks.length} of ${there} chunks, and most of all (${percent(best.weight)}) ${spanOf(best)}${part}.${whole}`;
+  return `${name} recalls ${chunks.length} of ${there} chunk${there > 1 ? "s" : ""}, and most of all (${percent(best.weight)}) ${spanOf(best)}${part}.${whole}`;
 }

@@ -19,7 +19,7 @@ function draw(tag, attributes, parent, text) {
 // Builds the timeline of an episode for a width; `show` then brings it to a step.
 function buildTimeline(holder, episode, layer) {
   holder.replaceChildren();
-  const width = holder.clientWidth;
+  const width = Math.max(200, holder.clientWidth); // 0 where the page is not on show
   const wide = width >= 640;
   const left = wide ? 68 : 16;
   const room = width - left - 8;

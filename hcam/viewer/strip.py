@@ -237,4 +237,4 @@ def picture(playback: Playback, moment: int, width: int, height: int) -> Image.I
 
 def _star(pen: Any, x: float, y: float) -> None:
     angles = np.arange(10) * np.pi / 5 - np.pi / 2
-    pen.polygon([(x + r * np.cos(a), y + r * np.sin(a)) for a, r in zip(angles, [6, 2.5] * 5, strict=True)], INK)
+    pen.polygon([(x + r * np.cos(a), y + 2 + r * np.sin(a)) for a, r in zip(angles, [6, 2.5] * 5, strict=True)], INK)

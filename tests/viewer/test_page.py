@@ -27,7 +27,8 @@ def html(*played, **changes):
 @pytest.fixture(scope="module")
 def long():
     """512 steps with random weights, which no compression makes smaller, and a short second episode."""
-    return episodes.played(episodes.chunks(512), 512), episodes.played(episodes.chunks(40, length=8, top=3), 40)
+    second = episodes.played(episodes.chunks(40, length=8, top=3, overlap=2), 40)
+    return episodes.played(episodes.chunks(512), 512), second
 
 
 @pytest.fixture(scope="module")
@@ -242,11 +243,17 @@ def test_strips_show_the_relevance_of_every_chunk(visit, long):
             assert marked[layer][n] == (n in recall.number_tlk[508, layer])
 
 
-def test_another_episode_can_be_chosen(visit):
+def test_another_episode_can_be_chosen_whose_chunks_overlap(visit, long):
     visit.page.select_option("#episodes", "1")
     visit.page.wait_for_selector("html[data-ready='1']", state="attached")
     assert step(visit) == 36
     assert "level 1" in visit.page.inner_text("#title")
+    recall: Chunks = long[1].recall
+    number = int(recall.number_tlk[36, 1, 0])
+    first = visit.page.locator("#rows .row.first .jump")
+    assert f"steps {6 * number}–{6 * number + 7}" in first.inner_text()
+    first.click()
+    assert shown(visit) == episodes.colour(6 * number + int(recall.within_tlkc[36, 1, 0].argmax()))
     visit.page.evaluate("document.activeElement.blur()")
     visit.page.keyboard.press("[")
     visit.page.wait_for_selector(READY, state="attached")

@@ -17,6 +17,7 @@ from hcam.viewer.frames import outcome
 from hcam.viewer.playback import Chunks, Playback, Window
 
 LARGEST = 65_535  # of two bytes
+EVENT = ("begin", "end", "name", "matters")
 
 
 def episode_data(playback: Playback, names: Sequence[str], about: dict[str, Any]) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def episode_data(playback: Playback, names: Sequence[str], about: dict[str, Any]
         "policy": packed(quantised(steps_t.policy_a)),
         "value": rounded(steps_t.value),
         "reward": rounded(steps_t.reward),
-        "events": [event._asdict() for event in playback.events],
+        "events": [{part: getattr(event, part) for part in EVENT} for event in playback.events],
         "question": playback.question,
         "opening": playback.opening,
         "layer": playback.layer,

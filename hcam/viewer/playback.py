@@ -68,7 +68,7 @@ def prepare(env: Environment, episode: Episode, stride: int | None = None) -> Pl
     states = [jax.tree.map(lambda leaf, t=t: leaf[t], episode.moments_t.state) for t in range(episode.length + 1)]
     frames = list(_frames(env, episode, states))
     recall = recall_of(steps_t.attention, stride)
-    known = matters(env, states[0]) if env.is_saved else None
+    known = matters(env, states[-1]) if env.is_saved else None  # an agent may decide when it is asked
     events = env.events(states) if env.is_saved else []
     question = None if known is None else min(max(int(known.question), 0), episode.length - 1)
     opening = question if question is not None else _turning_point(frames, steps_t)

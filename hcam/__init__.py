@@ -30,6 +30,13 @@ def load(source: "str | Path", *, best: bool = False, env: "Environment | None" 
     return api.load(source, best=best, env=env)
 
 
+def watch(source: "str | Path", **options: Any) -> "list[Path]":
+    """Writes what a trained agent recalls in an episode, as a page: `hcam.api.watch` has the options."""
+    from hcam import api
+
+    return api.watch(source, **options)
+
+
 def _register() -> None:
     try:
         from gymnasium.envs.registration import register, registry

@@ -1,4 +1,4 @@
-"""`hcam.train` and `hcam.load`: what the command line does, from Python, with an environment of one's own if wanted."""
+"""`hcam.train`, `hcam.load`, `hcam.watch`: what the command line does, from Python, also with one's own environment."""
 
 import sys
 from dataclasses import replace
@@ -153,3 +153,18 @@ def _memory(config: Config) -> str:
 def load(source: Path | str, *, best: bool = False, env: Environment | None = None) -> Trained:
     """A trained agent: `hcam.load("pretrained:NAME")`, of a run folder, or of an exported one."""
     return pretrained.load(source, best=best, env=env, on_skip=lambda line: print(line, file=sys.stderr))
+
+
+def watch(source: Path | str, *, best: bool = False, env: Environment | None = None, **options: Any) -> list[Path]:
+    """Plays episodes of a trained agent, writes what it recalled, and returns the files.
+
+    The options are those of `hcam.viewer.watch.Options`: `levels`, `episodes`, `seed`, `greedy`, `layer`, `out`, `gif`,
+    `mp4` and `fps`. Without a file to write, this is `watch.html`.
+    """
+    from hcam.viewer import watch as viewer
+
+    files = {name: Path(options[name]) for name in ("out", "gif", "mp4") if options.get(name) is not None}
+    levels = options.get("levels", ())
+    given = options | files | {"levels": (levels,) if isinstance(levels, str) else tuple(levels)}
+    lines = viewer.watch(load(source, best=best, env=env), str(source), viewer.Options(**given))
+    return [path for path, _ in lines if path is not None]

@@ -28,6 +28,9 @@ COMMANDS = {
     "export": Command("export", "export", "Write a trained agent to a small folder, to give away."),
     "tasks": Command("tasks", "tasks", "List the tasks, their levels and options."),
     "show": Command("tasks", "show", "Draw an episode: an animation or a contact sheet."),
+    "watch": Command(
+        "watch", "watch", "Watch a trained agent remember: a page that shows what it recalls at each step."
+    ),
     "bench train": Command("bench", "bench_train", "Measure training: steps a second, acting against learning."),
     "bench env": Command("bench", "bench_env", "Measure a task: steps a second, pixels included."),
     "bench memory": Command("bench", "bench_memory", "Measure what recalling costs."),

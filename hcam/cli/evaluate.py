@@ -1,13 +1,12 @@
 """`hcam eval`."""
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
-from hcam.runs.files import as_json, explained, write_file
+from hcam.runs.files import as_json, explained, refuse_unwritable, write_file
 from hcam.runs.measure import SUCCESS, Measure
 from hcam.runs.text import printable
 
@@ -87,16 +86,6 @@ def write_goals(folder: Path, about: dict[str, Any], levels: dict[str, Any], tit
             steps = ", ".join(ends) or "not known, less than half of the episodes reach a goal"
             print(printable(f"{level}, {name}: steps {steps}"))
     print(f"steps per goal: {printable(path)}, {printable(folder / picture.PICTURE)}", file=sys.stderr)
-
-
-def refuse_unwritable(path: Path) -> None:
-    """Raises where a file could not be written later; makes the folder that it goes into."""
-    with explained(f"{path} cannot be written"):
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder: give --out the name of a file.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
 
 
 def table_of(results: dict[str, dict[str, dict[str, float]]], title: str, measure: Measure = SUCCESS) -> Any:

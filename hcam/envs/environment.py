@@ -101,6 +101,11 @@ class Environment:
         return level
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        """What the actions are called, for people. Empty: they have numbers alone."""
+        return ()
+
+    @property
     def scored_by(self) -> Literal["success", "return"]:
         """What an agent is judged by: the share of episodes that it solves, or the mean return of an episode."""
         return "success"

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -188,3 +189,13 @@ def explained(what: str, *, denied: str = "choose a folder that you may write to
         clear = type(error)(f"{what} ({error.strerror or error}){advice.get(error.errno, '')}.")
         clear.errno = error.errno  # given to the constructor it would stand in front of the sentence
         raise clear from error
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raises where a file could not be written later; makes the folder that it goes into."""
+    with explained(f"{path} cannot be written"):
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder: give the name of a file.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass

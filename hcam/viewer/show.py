@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from rich import box
 from rich.table import Table
@@ -20,22 +19,13 @@ from hcam import envs
 from hcam.envs.environment import Environment, EnvParams, Moments
 from hcam.envs.levels import level_of
 from hcam.envs.play import at_random, knowing
-from hcam.envs.spaces import Box, Discrete, Space, Tokens
+from hcam.viewer.films import fitted, write_gif, write_mp4
+from hcam.viewer.frames import Frame, frame_of, matters, outcome
 
 BACKGROUND, INK, FAINT, GOOD, BAD = (24, 24, 27), (244, 244, 245), (113, 113, 122), (74, 222, 128), (248, 113, 113)
 MATTERS = (96, 165, 250)  # the steps that have to be remembered, on the time line
-CELL = 12  # pixels of a number without an image
 SHEET_FRAMES, SHEET_COLUMNS = 64, 8
 MAX_FRAMES = 20_000
-
-
-class Frame(NamedTuple):
-    """One moment of an episode."""
-
-    pixels: NDArray[np.uint8]  # [height, width, 3]
-    text: str
-    reward: float  # so far
-    ending: str  # "", "done" or "time is up"
 
 
 class Film(NamedTuple):
@@ -119,36 +109,20 @@ def _worded(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value}"
 
 
-def outcome(last: Frame) -> str:
-    """How an episode ended, after its last instruction if it has any."""
-    ending = f"{last.ending}, reward {last.reward:g}"
-    return f"{last.text}: {ending}" if last.text else ending
-
-
-def fitted(text: str, width: float, font: Any) -> str:
-    """The end of a text that is too long: what is asked for comes last in a sentence."""
-    if font.getlength(text) <= width:
-        return text
-    words = text.split()[1:]
-    while words and font.getlength(" ".join(("…", *words))) > width:
-        words = words[1:]
-    return " ".join(("…", *words))
-
-
 def film(env: Environment, params: EnvParams, policy: str, seed: int) -> tuple[Any, list[Frame], int]:
     """The first state of one episode, all its frames, the last one included, and the number of its level."""
     key_reset, key_play = jax.random.split(jax.random.key(seed))
     observation, start = jax.jit(env.reset)(key_reset, params)
     step = jax.jit(partial(_step, env, _policy(env, policy, start)))
     states, state, reward = [jax.device_get(start)], start, 0.0
-    frames = [_frame(env, observation, states, 0.0, "")]
+    frames = [frame_of(env, observation, states, 0.0, "")]
     while not frames[-1].ending:
         if len(frames) > MAX_FRAMES:
             raise ValueError(f"the episode is longer than {MAX_FRAMES:,} frames: choose a shorter level.")
         observation, last, state, gain, ending, level = step(jax.random.fold_in(key_play, len(frames)), state, params)
         reward += float(gain)
         states.append(jax.device_get(last))
-        frames.append(_frame(env, observation, states, reward, ("", "time is up", "done")[int(ending)]))
+        frames.append(frame_of(env, observation, states, reward, ("", "time is up", "done")[int(ending)]))
     return start, frames, int(level)
 
 
@@ -165,15 +139,6 @@ def _policy(env: Environment, policy: str, state: Any) -> Any:
     return knowing(env.expert)
 
 
-def matters(env: Environment, state: Any) -> Moments | None:
-    """Which steps of the episode matter, as numbers; None: the environment does not say."""
-    try:
-        found: Moments = jax.tree.map(int, env.moments(state))
-    except ValueError:
-        return None
-    return found
-
-
 def _step(env: Environment, act: Any, key: jax.Array, state: Any, params: EnvParams) -> Any:
     """What an episode shows next, its last frame and state instead of the next episode's first; and the next state."""
     key_act, key_step = jax.random.split(key)
@@ -184,35 +149,6 @@ def _step(env: Environment, act: Any, key: jax.Array, state: Any, params: EnvPar
     _, state, reward, terminated, truncated, info = env.step(key_step, state, action, params)
     ending = jnp.where(terminated, 2, truncated.astype(jnp.int32))
     return info["final_observation"], last, state, reward, ending, info.get("level", jnp.int32(0))
-
-
-def _frame(env: Environment, observation: Any, states: Sequence[Any], reward: float, ending: str) -> Frame:
-    space = env.observation_space
-    parts = space if isinstance(space, dict) else {"observation": space}
-    seen = observation if isinstance(space, dict) else {"observation": observation}
-    text = " ".join(part.text(seen[name]) for name, part in parts.items() if isinstance(part, Tokens))
-    return Frame(_pixels(parts, seen) if (own := env.picture(states)) is None else own, text, reward, ending)
-
-
-def _pixels(parts: Mapping[str, Space], seen: Mapping[str, Any]) -> NDArray[np.uint8]:
-    """The image of an observation; numbers without an image as rows of cells, from dark (lowest) to light."""
-    for name, part in parts.items():
-        if isinstance(part, Box) and len(part.shape) == 3 and part.shape[-1] == 3:
-            scale = 255 / part.high if part.high > 0 else 1
-            return (np.asarray(seen[name]) * scale).clip(0, 255).astype(np.uint8)
-    rows = [_cells(part, np.asarray(seen[name])) for name, part in parts.items() if not isinstance(part, Tokens)]
-    width = max((len(row) for row in rows), default=1)
-    grey = np.stack([np.pad(row, (0, width - len(row))) for row in rows] or [np.zeros(1)])
-    return np.kron((255 * grey).astype(np.uint8)[..., None], np.ones((CELL, CELL, 3), np.uint8))
-
-
-def _cells(part: Box | Discrete, value: NDArray[Any]) -> NDArray[np.float64]:
-    if isinstance(part, Discrete):
-        return np.asarray(np.arange(part.n) == int(value), np.float64)
-    numbers = value.astype(np.float64).ravel()
-    bounded = np.isfinite([part.low, part.high]).all() and part.high - part.low < 1e6
-    low, high = (part.low, part.high) if bounded else (numbers.min(), numbers.max())
-    return (numbers - low) / max(high - low, 1e-9)
 
 
 def poster(film: Film, number: int, scale: int) -> Image.Image:
@@ -241,26 +177,14 @@ def poster(film: Film, number: int, scale: int) -> Image.Image:
     return canvas
 
 
-def write_gif(film: Film, path: Path, fps: int, scale: int) -> None:
+def write_animation(film: Film, path: Path, fps: int, scale: int) -> None:
     pictures = [poster(film, number, scale) for number in range(len(film.frames))]
-    palette = [picture.quantize(64, dither=Image.Dither.NONE) for picture in pictures]
-    pause = round(1000 / fps)
-    lasting = [pause] * (len(pictures) - 1) + [1500]  # long enough to read how it ended, before it starts again
-    palette[0].save(path, save_all=True, append_images=palette[1:], duration=lasting, loop=0)
+    # The last one long enough to read how it ended, before it starts again.
+    write_gif(pictures, path, [round(1000 / fps)] * (len(pictures) - 1) + [1500])
 
 
-def write_mp4(film: Film, path: Path, fps: int, scale: int) -> None:
-    try:
-        import av
-    except ImportError as error:
-        raise ValueError('.mp4 needs av, which `pip install "hcam[video]"` brings; .gif needs nothing.') from error
-    with av.open(str(path), "w") as video:
-        stream = video.add_stream("libx264", rate=fps, options={"crf": "18"})
-        stream.width, stream.height, stream.pix_fmt = *poster(film, 0, scale).size, "yuv420p"
-        for number in range(len(film.frames)):
-            picture = np.asarray(poster(film, number, scale))
-            video.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        video.mux(stream.encode())
+def write_video(film: Film, path: Path, fps: int, scale: int) -> None:
+    write_mp4((poster(film, number, scale) for number in range(len(film.frames))), path, fps)
 
 
 def write_sheet(film: Film, path: Path, fps: int, scale: int) -> None:
@@ -294,7 +218,7 @@ def changes(frames: list[Frame]) -> list[int]:
 
 
 WRITERS: dict[str, Callable[[Film, Path, int, int], None]] = {
-    ".gif": write_gif,
+    ".gif": write_animation,
     ".png": write_sheet,
-    ".mp4": write_mp4,
+    ".mp4": write_video,
 }

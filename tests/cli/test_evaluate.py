@@ -1,13 +1,12 @@
 """`hcam eval` on its own: the table, and what is checked before anything is played (tests/cli/test_train.py plays)."""
 
 import re
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from hcam.cli import main
-from hcam.cli.evaluate import refuse_unwritable, table_of
+from hcam.cli.evaluate import table_of
 from hcam.runs.measure import RETURN
 
 SHARE = r" +[\d.]+% \([\d.]+ to [\d.]+\)"
@@ -21,16 +20,6 @@ def test_the_table_fits_a_terminal():
     lines = console.export_text().splitlines()
     assert re.search(rf"2_delay16_of4 {SHARE} {SHARE} +1.000 +1234.5", lines[4])
     assert "12.5% (10.0 to 15.0)" in lines[5]
-
-
-def test_a_file_can_be_written_where_its_folder_can_be_made(tmp_path: Path):
-    refuse_unwritable(tmp_path / "new" / "folder" / "numbers.json")
-    assert list((tmp_path / "new" / "folder").iterdir()) == []
-    with pytest.raises(IsADirectoryError, match="is a folder: give --out the name of a file"):
-        refuse_unwritable(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="cannot be written"):
-        refuse_unwritable(tmp_path / "file" / "below")
 
 
 @pytest.mark.parametrize("seed", ["-1", "2147483647", "99999999999999999999"])

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hcam.envs import make
+from hcam.envs import make, registry
 from hcam.envs.environment import Environment, Event
 from hcam.envs.levels import Mixture
 from hcam.envs.spaces import Box, Discrete
@@ -247,3 +247,10 @@ def test_events_are_by_default_what_moments_says():
     echo = make("echo")
     assert echo.events([jax.device_get(echo.reset(jax.random.key(0), echo.params())[1])]) == []
     assert env.events([jax.device_get(state)] * 5)[0].asked == ((3, 4),)
+
+
+def test_actions_have_as_many_names_as_there_are_or_none():
+    for name in registry.published():
+        env = make(name)
+        assert len(set(env.action_names)) == env.action_space.n
+    assert make("echo").action_names == ()

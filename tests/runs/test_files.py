@@ -21,6 +21,7 @@ from hcam.runs.files import (
     open_to_read,
     parse_json,
     read_file,
+    refuse_unwritable,
     write_file,
 )
 
@@ -271,3 +272,13 @@ def test_an_error_of_the_system_becomes_a_sentence():
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with pytest.raises(OSError, match=r"^A sentence\.$"), explained("it cannot be done"):
         raise OSError("A sentence.")
+
+
+def test_a_file_can_be_written_where_its_folder_can_be_made(tmp_path: Path):
+    refuse_unwritable(tmp_path / "new" / "folder" / "numbers.json")
+    assert list((tmp_path / "new" / "folder").iterdir()) == []
+    with pytest.raises(IsADirectoryError, match="is a folder: give the name of a file"):
+        refuse_unwritable(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="cannot be written"):
+        refuse_unwritable(tmp_path / "file" / "below")

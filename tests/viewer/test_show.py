@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from PIL import Image, ImageFont
+from PIL import Image
 from rich.console import Console
 
 from hcam.envs import make, names, registry
@@ -14,6 +14,7 @@ from hcam.envs.environment import Environment
 from hcam.envs.probes import Echo
 from hcam.envs.spaces import Box, Discrete, Tokens
 from hcam.viewer import show
+from hcam.viewer.frames import CELL, matters
 from tests.packages import install
 
 
@@ -69,7 +70,7 @@ def test_gif_shows_the_agents_pixels_and_the_instruction(episode):
 def test_what_has_to_be_remembered_is_marked_on_the_time_line(episode):
     """The frames of the only dance, from the left edge on, and the question later; nothing where nothing is known."""
     state, frames, _ = episode
-    found: Any = show.matters(make("ballet"), state)
+    found: Any = matters(make("ballet"), state)
     assert found == (0, 16, 16)
     width = 99 * 4
     plain, marked = (np.asarray(show.poster(show.Film(frames, "", known), 0, 4)) for known in (None, found))
@@ -84,7 +85,7 @@ def test_what_has_to_be_remembered_is_marked_on_the_time_line(episode):
 
 
 def test_an_environment_need_not_say_what_matters():
-    assert show.matters(Echo(), None) is None
+    assert matters(Echo(), None) is None
 
 
 def test_png_is_a_sheet(tmp_path):
@@ -100,12 +101,6 @@ def test_mp4_decodes_to_as_many_frames(tmp_path):
     with av.open(str(path)) as film:
         assert sum(1 for _ in film.decode(video=0)) == 20
         assert film.streams.video[0].average_rate == 25
-
-
-def test_mp4_without_av_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "av", None)
-    with pytest.raises(ValueError, match=r"hcam\[video\]"):
-        written(tmp_path, "a.mp4")
 
 
 def test_sheet_prefers_frames_that_change(episode):
@@ -127,8 +122,8 @@ def test_a_probe_is_shown_as_cells(tmp_path):
     env = make("first_symbol")
     _, frames, _ = show.film(env, env.params("blanks2"), "auto", 0)
     assert len(frames) == 4 + 1
-    assert frames[0].pixels.shape == (show.CELL, 5 * show.CELL, 3)
-    shown = [frame.pixels[0, :: show.CELL, 0].tolist() for frame in frames]
+    assert frames[0].pixels.shape == (CELL, 5 * CELL, 3)
+    shown = [frame.pixels[0, ::CELL, 0].tolist() for frame in frames]
     assert sorted(shown[0]) == [0, 0, 0, 0, 255]
     assert shown[1] == shown[2] == [0] * 5
     assert shown[3] == [0, 0, 0, 0, 255]  # the cue
@@ -171,7 +166,7 @@ def test_other_observations_are_rows_of_cells_and_words_are_written():
     assert [frame.ending for frame in frames] == ["", "", "", "time is up"]
     assert frames[-1].reward == 0.75
     assert frames[0].text == "go left"
-    cells = frames[0].pixels[:: show.CELL, :: show.CELL, 0]
+    cells = frames[0].pixels[::CELL, ::CELL, 0]
     assert cells.tolist() == [[0, 255, 127, 127], [0, 255, 127, 0], [0, 255, 0, 0]]  # scaled; padded to the widest
 
 
@@ -275,23 +270,6 @@ def test_an_episode_without_end_is_refused(monkeypatch):
     env = make("first_symbol")
     with pytest.raises(ValueError, match="the episode is longer than 3 frames: choose a shorter level"):
         show.film(env, env.params("blanks8"), "auto", 0)
-
-
-def test_long_instructions_keep_their_end():
-    font = ImageFont.load_default(13)
-    text = "go to the box containing the duck"
-    assert show.fitted(text, 1000, font) == text
-    short = show.fitted(text, 100, font)
-    assert short.startswith("… ")
-    assert short.endswith("the duck")
-    assert font.getlength(short) <= 100
-    assert show.fitted(text, 1, font) == "…"
-
-
-def test_an_episode_without_words_ends_without_a_colon():
-    pixels = np.zeros((1, 1, 3), np.uint8)
-    assert show.outcome(show.Frame(pixels, "", 10.0, "done")) == "done, reward 10"
-    assert show.outcome(show.Frame(pixels, "zee", 0.0, "time is up")) == "zee: time is up, reward 0"
 
 
 def test_an_environment_may_draw_its_observations_itself(tmp_path):

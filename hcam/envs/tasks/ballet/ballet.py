@@ -39,6 +39,7 @@ from hcam.envs.tasks.ballet.choreography import (
 
 VOCABULARY = ("", "watch", *DANCES)
 WATCH, FIRST_DANCE = 1, 2
+COMPASS = ("up", "up right", "right", "down right", "down", "down left", "left", "up left")  # as in MOVES
 
 
 class State(NamedTuple):
@@ -60,6 +61,10 @@ class Ballet(Environment):
     @property
     def action_space(self) -> Discrete:
         return Discrete(len(MOVES))
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return COMPASS
 
     @property
     def observation_space(self) -> dict[str, Space]:

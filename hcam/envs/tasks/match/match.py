@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from hcam.envs import body as bodies
-from hcam.envs.body import FORWARD, LIFT, STAY, Body, turn_to, walk_to
+from hcam.envs.body import ACTIONS, FORWARD, LIFT, STAY, Body, turn_to, walk_to
 from hcam.envs.environment import Environment, Event, Info, Moments, until_the_end
 from hcam.envs.render import apples
 from hcam.envs.render.apples import CELL, GRID
@@ -67,6 +67,10 @@ class Match(Environment):
     @property
     def action_space(self) -> Discrete:
         return Discrete(LIFT)  # all actions but lifting, which is the last
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return ACTIONS[:LIFT]
 
     @property
     def observation_space(self) -> dict[str, Space]:

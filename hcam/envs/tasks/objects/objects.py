@@ -67,6 +67,10 @@ class Objects(Environment):
         return Discrete(LIFT)  # all actions but lifting, which is the last
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        return ACTIONS[:LIFT]
+
+    @property
     def observation_space(self) -> dict[str, Space]:
         return {"image": Box((self.height, self.width, 3), 0, 255, "uint8"), "instruction": INSTRUCTION}
 

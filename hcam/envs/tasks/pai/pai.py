@@ -72,6 +72,10 @@ class PairedInference(Environment):
         return Discrete(2)
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        return "left option", "right option"
+
+    @property
     def observation_space(self) -> dict[str, Space]:
         return {
             "memory": Box((self.rows, 2, self.features), -LIMIT, LIMIT),

@@ -57,6 +57,10 @@ class Planning(Environment):
         return Discrete(len(ACTIONS))
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        return ACTIONS
+
+    @property
     def observation_space(self) -> dict[str, Space]:
         one_hot = Box((self.symbols,), 0, 1, "int32")
         return {"position": one_hot, "goal": one_hot}

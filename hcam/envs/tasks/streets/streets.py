@@ -56,6 +56,10 @@ class Streets(Environment):
         return Discrete(len(ACTIONS))
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        return ACTIONS
+
+    @property
     def observation_space(self) -> dict[str, Space]:
         if self.observation == "pixels":
             return {"image": Box((self.side, 2 * self.side, 3), 0, 255, "uint8")}

@@ -87,6 +87,10 @@ class Words(Environment):
         return Discrete(len(ACTIONS))
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        return ACTIONS
+
+    @property
     def observation_space(self) -> dict[str, Space]:
         return {"image": Box((self.height, self.width, 3), 0, 255, "uint8"), "instruction": INSTRUCTION}
 

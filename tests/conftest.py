@@ -12,6 +12,8 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 import jax
 from hypothesis import settings
 
+pytest_plugins = ["tests.browser"]  # fixtures for the tests that open a page
+
 # Silent widening, silent broadcasting and a key used twice: so wrong numbers get past a test that checks shapes.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

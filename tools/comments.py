@@ -1,6 +1,6 @@
 """A field's comment is its docstring in the API reference: an extension of griffe (mkdocs.yml names it).
 
-    chunk: int = 32  # steps of a chunk: this is found
+chunk: int = 32  # steps of a chunk: this is found
 
 """
 

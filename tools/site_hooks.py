@@ -2,10 +2,10 @@
 
 The pages are written so that they also read well where they lie, in the repository. Hence, while the site is built:
 
-* a link that leads out of docs/ gets the file into the site;
-* `<!-- viewer: NAME -->` becomes an episode to watch, where docs/viewers/NAME.html exists, and nothing where it does not;
+* a file outside docs/ that a page links to comes into the site, and the link leads to it there;
+* `<!-- viewer: NAME -->` becomes an episode to watch if docs/viewers/NAME.html exists, and otherwise nothing;
 * the pages of the log are listed beside the others, in the order of their own list;
-* the home page has the whole width.
+* the home page has the whole width, and a search lists what explains before what defines.
 """
 
 import posixpath
@@ -17,8 +17,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-ELSEWHERE = "repository"  # where the site keeps files from outside docs/
-LOG = "log/README.md"
+HOME, LOG = "index.md", "log/README.md"
+BOOST = {"api": 0.15, "log": 0.5}  # in a search: first what explains, then what defines or tells how it came about
 LINK = re.compile(r"(?<=\]\()(?P<path>\.\./[^)#\s]+)")  # the target of a Markdown link that goes up
 VIEWER = re.compile(r"^<!-- viewer: (?P<name>[\w-]+) -->$", flags=re.MULTILINE)
 
@@ -44,21 +44,20 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for page in files.documentation_pages():
         for found in LINK.finditer(page.content_string):
             outside = _outside(page.src_uri, found["path"])
-            source = docs.parent / (outside or "")
-            uri = f"{ELSEWHERE}/{outside}"
-            if outside and source.is_file() and files.get_file_from_path(uri) is None:
-                files.append(File.generated(config, uri, abs_src_path=f"{source}"))
+            if outside and (docs.parent / outside).is_file() and files.get_file_from_path(outside) is None:
+                files.append(File(outside, f"{docs.parent}", config.site_dir, config.use_directory_urls))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     here = page.file.src_uri
-    if page.is_homepage:
+    if here == HOME:
         page.meta["hide"] = ["navigation", "toc"]
+    page.meta["search"] = {"boost": BOOST.get(posixpath.dirname(here), 1)}
 
     def into_the_site(found: re.Match[str]) -> str:
         outside = _outside(here, found["path"])
-        return _relative(f"{ELSEWHERE}/{outside}", here) if outside else found["path"]
+        return _relative(outside, here) if outside else found["path"]
 
     def viewer(found: re.Match[str]) -> str:
         uri = f"viewers/{found['name']}.html"
@@ -81,8 +80,8 @@ def _viewer(path: str, page: Page) -> str:
     """The pages lie beside each other as their sources do (use_directory_urls is off), so `path` serves both."""
     return f"""## Watch it remember
 
-An episode, played by a trained agent: what it sees and does at each step, and which moments of the past each layer of its
-memory goes back to.
+An episode, played by a trained agent: what it sees and does at each step, and to which moments of the past each layer
+of its memory goes back.
 
 <iframe class="viewer" src="{path}" title="Recall viewer: {page.title}" loading="lazy" allowfullscreen></iframe>
 

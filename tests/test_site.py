@@ -173,6 +173,7 @@ def test_no_page_scrolls_sideways(site, open_page, page):
     visit = open_page(site / f"{page}.html", **PHONE)
     assert visit.overflow() == 0
     visit.page.set_viewport_size(LAPTOP)
+    visit.page.wait_for_function("document.getAnimations().length == 0")  # the drawer becomes a column
     assert visit.overflow() == 0
     visit.check()
 

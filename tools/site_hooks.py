@@ -4,6 +4,7 @@ The pages are written so that they also read well where they lie, in the reposit
 
 * a file outside docs/ that a page links to comes into the site, and the link leads to it there;
 * `<!-- viewer: NAME -->` becomes an episode to watch if docs/viewers/NAME.html exists, and otherwise nothing;
+* a link that reads as the name of its file, `[tasks.md](tasks.md)`, reads as the page is called in the navigation;
 * the pages of the log are listed beside the others, in the order of their own list;
 * the home page has the whole width, and a search lists what explains before what defines.
 """
@@ -20,6 +21,7 @@ from mkdocs.structure.pages import Page
 HOME, LOG = "index.md", "log/README.md"
 BOOST = {"api": 0.15, "log": 0.5}  # in a search: first what explains, then what defines or tells how it came about
 LINK = re.compile(r"(?<=\]\()(?P<path>\.\./[^)#\s]+)")  # the target of a Markdown link that goes up
+NAMED = re.compile(r"\[[\w/]+\.md\]\((?P<path>[\w/.-]+\.md)(?P<anchor>#[\w-]+)?\)")
 VIEWER = re.compile(r"^<!-- viewer: (?P<name>[\w-]+) -->$", flags=re.MULTILINE)
 
 
@@ -39,6 +41,14 @@ def _with_log(entry: Any, pages: list[str]) -> Any:
     return entry
 
 
+def _titles(entries: Any) -> dict[str, str]:
+    """The titles of pages in the navigation, by path."""
+    if isinstance(entries, list):
+        return {path: title for entry in entries for path, title in _titles(entry).items()}
+    pairs = entries.items() if isinstance(entries, dict) else ()
+    return {p: t for title, inside in pairs for p, t in (_titles(inside) or {f"{inside}": title}).items()}
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     docs = Path(config.docs_dir)
     for page in files.documentation_pages():
@@ -50,7 +60,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    here = page.file.src_uri
+    here, titles = page.file.src_uri, _titles(config.nav)
     if here == HOME:
         page.meta["hide"] = ["navigation", "toc"]
     page.meta["search"] = {"boost": BOOST.get(posixpath.dirname(here), 1)}
@@ -59,11 +69,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         outside = _outside(here, found["path"])
         return _relative(outside, here) if outside else found["path"]
 
+    def titled(found: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(here), found["path"]))
+        return f"[{titles[path]}]({found['path']}{found['anchor'] or ''})" if path in titles else found[0]
+
     def viewer(found: re.Match[str]) -> str:
         uri = f"viewers/{found['name']}.html"
         return _viewer(_relative(uri, here), page) if files.get_file_from_path(uri) else ""
 
-    return VIEWER.sub(viewer, LINK.sub(into_the_site, markdown))
+    return VIEWER.sub(viewer, NAMED.sub(titled, LINK.sub(into_the_site, markdown)))
 
 
 def _outside(page: str, target: str) -> str | None:

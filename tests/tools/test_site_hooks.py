@@ -85,6 +85,14 @@ def test_the_log_is_listed_in_its_own_order(config):
     assert config.nav == [{"Home": "index.md"}, {"Background": [{"Log": log}]}]
 
 
+def test_a_link_reads_as_its_page_is_called(config, repository):
+    config.nav = [{"Home": "index.md"}, {"Guides": [{"How fast": "speed.md"}, {"Log": ["log/README.md"]}]}]
+    page = repository / "docs/tasks/duck.md"
+    page.write_text("[speed.md](../speed.md#gpu), [the speed](../speed.md), [2026-a.md](../log/2026-a.md)")
+    markdown, _ = made(config, files(config), "tasks/duck.md")
+    assert markdown == "[How fast](../speed.md#gpu), [the speed](../speed.md), [2026-a.md](../log/2026-a.md)"
+
+
 def test_the_home_page_has_the_whole_width(config):
     assert made(config, files(config), "index.md")[1].meta["hide"] == ["navigation", "toc"]
     assert "hide" not in made(config, files(config), "speed.md")[1].meta

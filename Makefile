@@ -6,7 +6,7 @@ BIN := .venv/bin
 STAMP := .venv/.filled
 
 .DEFAULT_GOAL := help
-.PHONY: help train test lint format bench prove lock clean
+.PHONY: help train test lint format bench prove docs lock clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -15,7 +15,7 @@ train: $(STAMP) ## train a remembering agent on a small Ballet, while you watch
 	$(BIN)/hcam train
 
 test: lint ## lint, then run the tests on two cores
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 lint: $(STAMP) ## check style, formatting and types
 	$(BIN)/ruff check .
@@ -34,6 +34,10 @@ bench: $(STAMP) ## measure speed and memory use on this machine
 prove: $(STAMP) ## run the long proofs (tests marked slow), one after another
 	$(BIN)/pytest -m slow -v --durations=0
 
+# The variable silences an announcement by Material for MkDocs, about releases after the locked one.
+docs: $(STAMP) ## build the documentation site: open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 lock: ## resolve requirements.lock anew from pyproject.toml (LOCK_FLAGS=--upgrade takes newer releases)
 	@uv --version >/dev/null 2>&1 || { echo "make lock needs uv: install it with 'python3 -m pip install uv'." >&2; exit 1; }
 	uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-annotate --no-strip-extras \
@@ -41,7 +45,7 @@ lock: ## resolve requirements.lock anew from pyproject.toml (LOCK_FLAGS=--upgrad
 	  pyproject.toml --output-file requirements.lock
 
 clean: ## remove .venv, caches and build leftovers; runs/ stays
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The interpreter is asked for its own path, so that uv takes this Python and does not look for one of its own choice.

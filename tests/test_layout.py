@@ -16,7 +16,7 @@ LONGER_FUNCTIONS = {("hcam/training.py", "train"): 120}  # the one loop, which r
 
 # Made by tools or by runs, never published: what they hold is nobody's source.
 SKIPPED_FOLDERS = {".git", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", "__pycache__"}
-SKIPPED_FOLDERS |= {"build", "dist", ".gpu"}
+SKIPPED_FOLDERS |= {"build", "dist", "site", ".gpu"}
 RUNS = ROOT / "runs"  # what training leaves; hcam/runs and tests/runs are source
 SKIPPED_FILES = {"requirements.lock", ".git"}  # in a git worktree, .git is a file
 # In parts, so that this file does not hold what it looks for.
@@ -208,7 +208,7 @@ def test_no_machine_paths():
 
 
 def pages() -> list[Path]:
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_no_page_has_a_section_twice():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
+DOCS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "log")
 LOG = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "log").glob("*.md"))
 PYTHON = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 
@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch):
         sys.modules.pop(path.stem, None)
 
 
-@pytest.mark.parametrize("page", [page for page in ("README.md", *DOCS) if PYTHON.search(text(page))])
+@pytest.mark.parametrize("page", [page for page in ("README.md", *DOCS, *LOG) if PYTHON.search(text(page))])
 def test_python_blocks_run(page, folder):
     """In order, in one namespace. A block that starts with `# name.py` is a file that the others import."""
     names: dict[str, Any] = {}

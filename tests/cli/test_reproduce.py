@@ -218,7 +218,7 @@ SMALL = Recipe(TASK, 1, {"fast": tiny}, (Experiment("soon", "Soon", "lstm", eval
 
 
 def test_the_queue_is_worked_off(tmp_path, capsys, monkeypatch):
-    """A run is stopped by its minutes with a whole checkpoint, continued, evaluated and stored; then nothing is left."""
+    """A run is stopped by its minutes with a whole checkpoint, continued, evaluated and stored; nothing is left."""
     monkeypatch.setattr(recipes, "every", lambda: {TASK: SMALL})
     monkeypatch.setattr(recipes, "find", lambda task: None)
     results = tmp_path / "results" / TASK

@@ -220,7 +220,7 @@ def test_larger_transformers_have_twice_the_width_or_the_depth():
 def test_the_sweep_has_the_published_factors():
     """Learning rates 5e-4, 5e-5 and 1e-5 around 2e-4, entropy weights times 5 and over 5, for HCAM and TrXL alike."""
     sweep = [RECIPE.config(one) for one in RECIPE.experiments if "-rate" in one.name]
-    factors = {"hcam": set(), "trxl": set()}
+    factors: dict[str, set[Any]] = {"hcam": set(), "trxl": set()}
     for config in sweep:
         memory = {HCAM: "hcam", TrXL: "trxl"}[type(config.agent.memory)]
         plain = RECIPE.preset("fast", memory)

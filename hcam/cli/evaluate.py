@@ -14,7 +14,7 @@ from hcam.runs.evaluate import AT_ONCE
 from hcam.runs.files import as_json, explained, write_file
 from hcam.runs.measure import SUCCESS, Measure
 from hcam.runs.pretrained import Trained
-from hcam.runs.room import Room, resized
+from hcam.runs.room import Room, resized, room_of
 from hcam.runs.text import printable
 
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
@@ -77,7 +77,7 @@ def evaluate(
         steps_by_goal = count(*played, seed=seed) if goals else {}
     Console().print(table_of(results, title, measure.find(env.scored_by)))
     about = {"run": Path(agent).name, "steps": trained.metadata["steps"], "seed": seed}
-    about |= facts(trained, params) | sizes
+    about |= facts(trained, params)
     if goals:
         write_goals(goals, about, steps_by_goal, {level: env.title(level) for level in params})
     if out:
@@ -93,7 +93,12 @@ def facts(trained: Trained, levels: Iterable[str]) -> dict[str, Any]:
     env, names = trained.env, trained.config.task.level_names(trained.env)
     delays = {level: delay for level in levels if (delay := env.delay(level)) is not None}
     chance = {level: share for level in delays if (share := env.chance(level)) is not None}
-    found = {"memory": memories.name_of(trained.config.agent.memory), "trained": [n for n in names if n in delays]}
+    memory = trained.config.agent.memory
+    found = {
+        "memory": memories.name_of(memory),
+        "trained": [name for name in names if name in delays],
+        **room_of(memory),
+    }
     shown = {level: {"steps": delay.steps, "of": delay.of} for level, delay in delays.items()}
     return found | {"scored_by": env.scored_by, "delays": shown, "chance": chance} if delays else {}
 

@@ -15,7 +15,7 @@ from hcam.runs.measure import Measure, find
 
 PICTURE = "delays.png"
 MOST_PANELS = 8
-ROOM = ("slots", "window")  # options of a memory that an evaluation may have changed
+ROOM = ("slots", "window")  # how much a memory held
 CAPTION = "Each circle: {way} episodes of one level, with 95 % interval; full: the level was trained on."
 
 
@@ -123,10 +123,10 @@ def _content(file: Path) -> dict[str, Any]:
 
 
 def _label(file: Path, content: dict[str, Any]) -> str:
-    """The run, its memory where the name does not say it, and the room that it was given."""
+    """The run, its memory where the name does not say it, and how much that held."""
     run, memory = f"{content.get('run', file.stem)}", f"{content.get('memory', '')}"
     parts = [run if memory in run else f"{run}: {memory}"]
-    return ", ".join(parts + [f"{content[name]} {name}" for name in ROOM if type(content.get(name)) is int])
+    return ", ".join(parts + [f"{name} {content[name]}" for name in ROOM if type(content.get(name)) is int])
 
 
 def _line(file: Path, label: str, content: dict[str, Any]) -> Line:

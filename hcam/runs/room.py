@@ -34,12 +34,16 @@ def resized(trained: Trained, levels: Iterable[str], episodes: int, **room: Room
     return trained._replace(config=replace(trained.config, agent=config), agent=made), sizes
 
 
+def room_of(memory: Any) -> dict[str, int]:
+    """The options that decide how much a memory holds, by name."""
+    return {field.name: getattr(memory, field.name) for field in fields(memory) if hasattr(memory, f"{field.name}_for")}
+
+
 def refuse_without(memory: Any, name: str) -> None:
     """Raises where a memory's room is not this option, or where its parameters would have another shape."""
     if hasattr(memory, f"{name}_for"):
         return
-    known = [field.name for field in fields(memory) if hasattr(memory, f"{field.name}_for")]
-    instead = f", what it holds depends on --{known[0]}" if known else ""
+    instead = "".join(f", what it holds depends on --{known}" for known in room_of(memory))
     raise ValueError(f"the memory {memories.name_of(memory)} has no {name} to change: leave out --{name}{instead}.")
 
 

@@ -30,7 +30,7 @@ def numbers(file, run="runs/x", success=0.9, levels=LEVELS, **more):
 
 def test_a_line_has_the_points_of_each_kind_of_level(tmp_path):
     (line,) = delays.read([numbers(tmp_path / "x.json", slots=64)])
-    assert (line.label, line.measure) == ("runs/x: hcam, 64 slots", SUCCESS)
+    assert (line.label, line.measure) == ("runs/x: hcam, slots 64", SUCCESS)
     assert {of: [(p.steps, p.trained, p.chance) for p in points] for of, points in line.points.items()} == {
         "two": [(5, True, 0.5), (500, False, 0.5)],
         "three": [(5, False, 0.5)],
@@ -41,7 +41,7 @@ def test_a_line_has_the_points_of_each_kind_of_level(tmp_path):
 def test_labels_tell_files_apart(tmp_path):
     files = [numbers(tmp_path / f"{name}.json", "hcam-1") for name in ("x", "y")]
     files.append(numbers(tmp_path / "z.json", "hcam-1", window=9))
-    assert [line.label for line in delays.read(files)] == ["hcam-1 (x)", "hcam-1 (y)", "hcam-1, 9 window"]
+    assert [line.label for line in delays.read(files)] == ["hcam-1 (x)", "hcam-1 (y)", "hcam-1, window 9"]
     assert len(delays.read([files[0], files[0]])) == 1
 
 

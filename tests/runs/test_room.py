@@ -13,7 +13,7 @@ from hcam.config import TaskConfig, override
 from hcam.envs.probes import FirstSymbol
 from hcam.memory import GRU, HCAM, TrXL
 from hcam.runs.pretrained import Trained
-from hcam.runs.room import longest, resized
+from hcam.runs.room import longest, resized, room_of
 from hcam.types import Inputs
 
 ENV = FirstSymbol()
@@ -111,3 +111,8 @@ def test_auto_needs_to_know_how_long_an_episode_is():
 
     with pytest.raises(ValueError, match=r"^nobody knows how long an episode of blanks2 may be: give a number instead"):
         resized(trained(env=Endless()), ["blanks2"], 8, slots="auto")
+
+
+def test_what_decides_how_much_a_memory_holds():
+    found = {name: room_of(memory) for name, memory in MEMORIES.items()}
+    assert found == {"hcam": {"slots": 2}, "trxl": {"window": 4}, "gru": {}}

@@ -1,6 +1,8 @@
 """`hcam.train`, `hcam.load`, `hcam.watch`: what the command line does, from Python, also with one's own environment."""
 
+import math
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +22,16 @@ RESUMABLE = ("run.steps", "run.log_every", "run.save_every", "run.keep", "run.ev
 
 
 class StoppedError(Exception):
-    """A signal ended training, and its state is saved."""
+    """A signal or the end of its minutes ended training, and its state is saved."""
 
     def __init__(self, number: int, folder: Path) -> None:
         super().__init__(f"training was stopped and saved in {folder}.")
         self.number = number
+
+    @property
+    def exit_status(self) -> int:
+        """That of a process which this signal ended; the end of its minutes counts as SIGALRM."""
+        return 128 + self.number
 
 
 def train(
@@ -35,6 +42,7 @@ def train(
     resume: Path | str | None = None,
     tensorboard: bool = False,
     wandb: bool = False,
+    minutes: float | None = None,
 ) -> Trained:
     """Trains an agent in a run folder, evaluates it, and loads it.
 
@@ -45,7 +53,11 @@ def train(
       resume: a run folder to continue.
       tensorboard: also write TensorBoard files into the run folder.
       wandb: also log to Weights & Biases.
+      minutes: stop and save after this time, compilation included, as a signal would; `resume` continues.
+
+    Raises StoppedError where a signal or the end of its minutes stopped it.
     """
+    deadline = after(minutes)
     config = settings(config, env, resume)
     env = config.task.make() if env is None else env
     learner = make_learner(config, env)  # refuses what does not fit, before there is a folder
@@ -64,7 +76,7 @@ def train(
             chosen += loggers.loggers(folder.path, tensorboard, wandb, to_json(config))
             for line in summary(config, learner):
                 display.say(line)
-            state_s, stopped = loop(config, learner, folder, display, chosen)
+            state_s, stopped = loop(config, learner, folder, display, chosen, deadline)
             if stopped:
                 display.say(f"continue with: hcam train --resume {folder.path}")
                 raise StoppedError(stopped, folder.path)
@@ -77,6 +89,15 @@ def train(
             for logger in chosen:
                 logger.close()
     return pretrained.load(folder.path, env=env)
+
+
+def after(minutes: float | None) -> float:
+    """The time of `time.monotonic` at which these minutes are over."""
+    if minutes is None:
+        return math.inf
+    if not 0 < minutes < math.inf:
+        raise ValueError(f"minutes must be a number above 0, but is {minutes}: leave it out for no limit.")
+    return time.monotonic() + 60 * minutes
 
 
 def settings(config: Config | None, env: Environment | None, resume: Path | str | None) -> Config:

@@ -25,6 +25,8 @@ from hcam.runs.progress import Display
 from hcam.runs.resources import refuse_too_large
 from hcam.types import TrainState
 
+TIME_IS_UP = 14  # what `train` returns where a deadline ended it: the number of SIGALRM
+
 
 class DivergedError(ValueError):
     """A loss is no longer a number."""
@@ -68,9 +70,16 @@ def full_returns(config: Config, env: Environment) -> Any:
 
 
 def train(
-    config: Config, learner: Learner, folder: RunFolder, display: Display, loggers: Sequence[Logger] = ()
+    config: Config,
+    learner: Learner,
+    folder: RunFolder,
+    display: Display,
+    loggers: Sequence[Logger] = (),
+    deadline: float = math.inf,
 ) -> tuple[TrainState, int]:
     """Trains to the end or until a signal: the state of all seeds (their axis S comes first), and the signal or 0.
+
+    A `deadline`, a time of `time.monotonic`, ends it as a signal does: after the update in which it passes.
 
     A run folder that has checkpoints continues from its last whole one: parameters, optimiser, environments, memories,
     random keys and counters, so that the run is the same, bit for bit, as if it had never stopped.
@@ -106,6 +115,8 @@ def train(
             state_s, metrics_s = update(state_s)
             pending.append(metrics_s)
             done += 1
+            if done < config.updates and time.monotonic() >= deadline:
+                stopped.append(TIME_IS_UP)
 
             # Log. Only here does the host wait for the device. A signal that comes after the next line is seen one
             # update later, so that whatever ends the loop has been logged and saved.

@@ -1,13 +1,19 @@
 """`hcam eval`."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from hcam.agent import memories
+from hcam.memory import checks
+from hcam.runs.evaluate import AT_ONCE
 from hcam.runs.files import as_json, explained, refuse_unwritable, write_file
 from hcam.runs.measure import SUCCESS, Measure
+from hcam.runs.pretrained import Trained
+from hcam.runs.room import Room, resized, room_of
 from hcam.runs.text import printable
 
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
@@ -19,6 +25,8 @@ def evaluate(
     episodes: int = 500,
     seed: int = 0,
     best: bool = False,
+    slots: Room = None,
+    window: Room = None,
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     goals: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
 ) -> int:
@@ -30,6 +38,9 @@ def evaluate(
         episodes: Episodes per level.
         seed: Another number, other episodes.
         best: Take the checkpoint that was best in training instead of the last one.
+        slots: Play with this many slots of memory instead of those that it was trained with; `auto` gives as many as
+            the longest episode of the levels needs. The parameters do not depend on them.
+        window: The same for a memory that holds the last steps alone, such as trxl.
         out: Also write the numbers to this file, as JSON.
         goals: Also count the steps to each goal of an episode, and write goals.json and goals.png into this folder,
             which may be the run's own. For tasks that are scored by their return.
@@ -47,6 +58,7 @@ def evaluate(
 
     if not 0 <= seed < 2**31 - 1:
         raise ValueError(f"seed must be from 0 to {2**31 - 2:,}, but is {seed}.")
+    checks.positive(episodes=episodes)
     trained = load(agent, best=best)
     if out:
         refuse_unwritable(out)  # before the minutes of playing, not after
@@ -55,13 +67,16 @@ def evaluate(
         refuse_without_goals(env)
         refuse_unwritable(goals / GOALS)
     params = {name: task.level_params(env, name) for name in level or task.level_names(env)}
-    title = f"{agent}, {trained.metadata['steps']:,} steps"
+    trained, sizes = resized(trained, params, min(episodes, AT_ONCE), slots=slots, window=window)
+    more = "".join(f", {name} {size:,}" for name, size in sizes.items())
+    title = f"{agent}, {trained.metadata['steps']:,} steps{more}"
     with Display(trained.config.run.steps, title) as display, raising_host_errors(env):
         played: Any = (trained.agent, env, trained.params_s, params, episodes)
         results = evaluate_all(*played, seed=seed, on_progress=display.evaluating)
         steps_by_goal = count(*played, seed=seed) if goals else {}
     Console().print(table_of(results, title, measure.find(env.scored_by)))
     about = {"run": Path(agent).name, "steps": trained.metadata["steps"], "seed": seed}
+    about |= facts(trained, params)
     if goals:
         write_goals(goals, about, steps_by_goal, {level: env.title(level) for level in params})
     if out:
@@ -70,6 +85,21 @@ def evaluate(
             write_file(out, as_json(content))
         print(f"numbers: {printable(out)}", file=sys.stderr)
     return 0
+
+
+def facts(trained: Trained, levels: Iterable[str]) -> dict[str, Any]:
+    """What a figure of success over delay needs to know, so that the numbers are enough to draw it."""
+    env, names = trained.env, trained.config.task.level_names(trained.env)
+    delays = {level: delay for level in levels if (delay := env.delay(level)) is not None}
+    chance = {level: share for level in delays if (share := env.chance(level)) is not None}
+    memory = trained.config.agent.memory
+    found = {
+        "memory": memories.name_of(memory),
+        "trained": [name for name in names if name in delays],
+        **room_of(memory),
+    }
+    shown = {level: {"steps": delay.steps, "of": delay.of} for level, delay in delays.items()}
+    return found | {"scored_by": env.scored_by, "delays": shown, "chance": chance} if delays else {}
 
 
 def write_goals(folder: Path, about: dict[str, Any], levels: dict[str, Any], titles: dict[str, str]) -> None:

@@ -26,7 +26,8 @@ def report(
     Runs are compared in report.html (one file that holds all it shows), report.md, curves.png and curves.svg.
 
     Args:
-        runs: Run folders; or tasks, for the page of their experiments; or a folder of runs, for its index.
+        runs: Run folders; or tasks, for the page of their experiments; or a folder of runs, for its index; or files of
+            `hcam eval --out FILE.json`, for a picture of their scores over the delay of levels.
         results: Where the runs of the tasks' experiments are, a folder for each task; results if not given.
         out: Where pictures and page go; docs for tasks, else here.
         all_tasks: Write the page of all tasks: every figure and table of docs/results.md.
@@ -45,6 +46,8 @@ def report(
         return write_page([known[name] for name in runs], results or Path("results"), out or Path("docs"))
     if results:
         raise ValueError(f"--results goes with tasks ({', '.join(known)}), not with run folders.")
+    if all(name.endswith(".json") and os.path.isfile(name) for name in runs):
+        return draw_delays([Path(name) for name in runs], out or Path())
     if len(runs) == 1 and is_group(Path(runs[0])):
         from hcam.report import index
 
@@ -73,6 +76,16 @@ def write_page(chosen: list[recipes.Recipe], results: Path, out: Path) -> int:
 
     for path in page.write(chosen, {recipe.task: results / recipe.task for recipe in chosen}, out):
         print(printable(path))
+    return 0
+
+
+def draw_delays(files: list[Path], out: Path) -> int:
+    from hcam.report import delays
+
+    known = delays.read(files)
+    out.mkdir(parents=True, exist_ok=True)
+    delays.draw(known, out / delays.PICTURE)
+    print(f"scores over delay: {printable(out / delays.PICTURE)}")
     return 0
 
 

@@ -39,6 +39,7 @@ class Train:
     resume: Folder = None  # a run folder to continue
     tensorboard: bool = False  # also write TensorBoard files into the run folder
     wandb: bool = False  # also log to Weights & Biases
+    minutes: float | None = None  # stop and save after this time, as Ctrl-C does; --resume continues
     config: Config
 
 
@@ -50,9 +51,10 @@ def train(words: Sequence[str]) -> int:
     from hcam.training import DivergedError
 
     try:
-        trained = run(args.config, run=args.run, resume=args.resume, tensorboard=args.tensorboard, wandb=args.wandb)
+        where: Any = {"run": args.run, "resume": args.resume, "minutes": args.minutes}
+        trained = run(args.config, tensorboard=args.tensorboard, wandb=args.wandb, **where)
     except StoppedError as stopped:
-        return 128 + stopped.number
+        return stopped.exit_status
     except (DivergedError, HostEnvironmentError) as error:  # after the display's last line, so that this is below it
         for frame in format_list(getattr(error, "frames", [])):  # of the user's own environment
             print(frame, end="", file=sys.stderr)

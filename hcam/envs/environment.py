@@ -48,6 +48,13 @@ def until_the_end(question: int, states: Sequence[State]) -> tuple[tuple[int, in
     return ((question, steps),) if question < steps else ()
 
 
+class Delay(NamedTuple):
+    """How long a level makes an agent wait, for figures of success over delay."""
+
+    steps: int  # of each pause between what has to be remembered and the question
+    of: str  # the level's title without its delay: levels that differ in nothing else have the same
+
+
 class Environment:
     """Derive from this, write the parts that raise NotImplementedError, and `reset` and `step` follow.
 
@@ -116,6 +123,10 @@ class Environment:
 
     def max_steps_in_episode(self, level: str) -> int | None:
         """The length of the longest episode of a level; None: not known."""
+        return None
+
+    def delay(self, level: str) -> Delay | None:
+        """The delay of a level; None: its levels have no such number."""
         return None
 
     def success(self, episode_return: jax.Array, info: Info) -> jax.Array:

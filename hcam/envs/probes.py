@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from hcam.envs.environment import Environment, Info, Moments
+from hcam.envs.environment import Delay, Environment, Info, Moments
 from hcam.envs.levels import Level
 from hcam.envs.spaces import Box, Discrete
 
@@ -230,6 +230,9 @@ class FirstSymbol(Probe):
 
     def shown(self, state: State) -> jax.Array:
         return jnp.where(state.time == 0, state.item_i[0], jnp.where(state.time > state.number, self.symbols, -1))
+
+    def delay(self, level: str) -> Delay:
+        return Delay(self._number(level), "")
 
     def moments(self, state: State) -> Moments:
         return Moments(jnp.int32(0), jnp.int32(1), state.number + 1)

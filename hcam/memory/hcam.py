@@ -56,6 +56,10 @@ class HCAM:
         """New steps per chunk."""
         return self.chunk - self.overlap
 
+    def slots_for(self, steps: int) -> int:
+        """The slots that hold all chunks of an episode of so many steps, and never fewer than there are."""
+        return max(self.slots, 1 + (steps - self.chunk) // self.stride)
+
     @property
     def window_steps(self) -> int:
         return self.chunk if self.window is None else self.window

@@ -28,6 +28,10 @@ class TrXL:
             checks.sizes(self, "top_k")
             checks.top_k_fits(self.top_k, self.window, "steps in the window")
 
+    def window_for(self, steps: int) -> int:
+        """The window that holds an episode of so many steps, and never a shorter one than there is."""
+        return max(self.window, steps)
+
     def build(self, dtype: str) -> Memory:
         return stack.build(stack.Stack(self, dtype, self.window, self.top_k, block=None))
 

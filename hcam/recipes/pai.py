@@ -187,4 +187,5 @@ RECIPE = Recipe(
     sections=SECTIONS,
     reading=READING,
     try_levels=held_out_levels(3),
+    places=(110, 210),  # after the tasks of an agent that acts
 )

@@ -109,4 +109,5 @@ RECIPE = Recipe(
     sections=SECTIONS,
     reading=READING,
     try_levels=("torus2_steps200",),
+    places=(120, 220),  # at last
 )

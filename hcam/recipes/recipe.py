@@ -13,6 +13,10 @@ from hcam.config import Config, override
 
 Preset = Callable[[str], Config]  # of a memory's name
 
+# Places in the queue of all tasks: `hcam reproduce next` runs the lowest first. Runs of one place are wanted in the
+# order of tasks, experiments and seeds. So other seeds come when all experiments have had their first.
+FIRST_SEEDS, OTHER_SEEDS = 100, 200
+
 
 @dataclass(frozen=True)
 class Reported:
@@ -38,6 +42,7 @@ class Experiment:
     paper: Mapping[str, Reported] = field(default_factory=dict)  # by level, where the paper prints a number
     quote: str = ""  # the paper's words, where it prints no number or has more to say
     evaluate: tuple[str, ...] = ()  # levels that are played after training and never trained on
+    places: tuple[int, int] | None = None  # in the queue, if not those of its recipe
 
     def folder(self, root: Path, seed: int) -> Path:
         return root / f"{self.name}-{seed}"
@@ -66,6 +71,10 @@ class Recipe:
     sections: tuple[Section, ...] = ()
     reading: str = ""  # how to read the page: where the paper's numbers come from, how settings differ
     try_levels: tuple[str, ...] = ()  # for the end of a quickstart: levels that it was never trained on
+    places: tuple[int, int] = (
+        FIRST_SEEDS,
+        OTHER_SEEDS,
+    )  # in the queue: of an experiment's first seed, and of the others
 
     def preset(self, name: str, memory: str = "hcam") -> Config:
         if name not in self.presets:
@@ -83,6 +92,10 @@ class Recipe:
         changes = dict(experiment.overrides) | {"run.seed": seed}
         config: Config = override(self.preset(experiment.preset, experiment.memory), changes)
         return config
+
+    def place(self, experiment: Experiment, seed: int) -> int:
+        """Where a run stands in the queue of all tasks."""
+        return (experiment.places or self.places)[seed != experiment.seeds[0]]
 
     def levels(self, experiment: Experiment) -> tuple[str, ...]:
         """Those of training first, then those that are only evaluated on."""

@@ -27,6 +27,7 @@ class Attempt:
     run: Run | None = None  # if it is done
     missing: tuple[str, ...] = ()  # levels that it was not evaluated on
     more: Mapping[str, Any] | None = None  # settings that it was given besides the experiment's own
+    begun: Run | None = None  # if it is unfinished, and as far as it is the experiment's
 
     def __str__(self) -> str:
         missing = f"not evaluated on {', '.join(self.missing)}" if self.missing else ""
@@ -80,7 +81,8 @@ def attempt(recipe: Recipe, experiment: Experiment, folder: Path, seed: int) -> 
     except (ValueError, OSError) as error:
         return Attempt(folder, seed, "unfinished", _without_path(folder, f"{error}"))
     if why := trouble(recipe, experiment, run):
-        return Attempt(folder, seed, "unfinished", why)
+        ours = run if run.config and not unlike(recipe, experiment, run.config) else None
+        return Attempt(folder, seed, "unfinished", why, begun=ours)
     missing = tuple(level for level in recipe.levels(experiment) if score(run, level) is None)
     return Attempt(folder, seed, "done", "", run, missing, other_settings(recipe, experiment, run.config))
 

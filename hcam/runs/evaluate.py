@@ -16,6 +16,7 @@ from hcam.memory import checks
 from hcam.runs import rewards
 from hcam.types import ActorState, Array, EnvParams, Params
 
+AT_ONCE = 128  # episodes
 EVAL_CHUNK = 64  # steps between two checks whether all episodes have ended
 MAX_STEPS = 1_000_000  # after which an episode is taken to have no end
 
@@ -56,7 +57,7 @@ def evaluate(
     episodes: int,
     seed: int = 0,
     greedy: bool = True,
-    at_once: int = 128,
+    at_once: int = AT_ONCE,
     on_progress: OnProgress = lambda done, total: None,
 ) -> Score:
     """Every episode counts once, however long it is: an environment whose episode has ended waits for the others."""

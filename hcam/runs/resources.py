@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from hcam.agent import Agent
 from hcam.learning.learner import Learner
 from hcam.learning.rollout import act
 from hcam.types import TrainState
@@ -32,6 +33,20 @@ def refuse_too_large(learner: Learner, seeds: int) -> None:
                 f"this run needs at least {min(needed, LARGEST) / 1e9:,.1f} GB of memory, but this machine has "
                 f"{available / 1e9:,.1f}: lower {_LARGE}."
             )
+
+
+def refuse_too_many(agent: Agent, episodes: int, option: str) -> None:
+    """Raises where the memories of so many episodes at once would not fit; `option` is what made them large."""
+    available = available_bytes()
+    try:
+        needed = episodes * _bytes(jax.eval_shape(agent.init_state))
+    except (OverflowError, TypeError) as error:
+        raise ValueError(f"these memories are too large for any machine ({error}): lower {option}.") from error
+    if available and needed > MARGIN * available:
+        raise ValueError(
+            f"the memories of {episodes} episodes at once need at least {min(needed, LARGEST) / 1e9:,.1f} GB, but this "
+            f"machine has {available / 1e9:,.1f}: lower {option} or --episodes."
+        )
 
 
 _LARGE = "--environments, --unroll or the sizes of the memory"

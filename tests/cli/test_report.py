@@ -5,6 +5,7 @@ import pytest
 from hcam import recipes
 from hcam.cli import main
 from tests.report.folders import made, make
+from tests.report.test_delays import numbers
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +108,13 @@ def test_every_name_in_a_folder_of_runs_may_be_given(tmp_path, capsys):
     assert main(["report", "mine/README.md", "mine/hcam"]) == 0
     assert capsys.readouterr().err == "hcam report: mine/README.md is no folder and left out.\n"
     assert "there is no run folder mine/README.md" in refusal(["report", "mine/README.md"], capsys)
+
+
+def test_files_of_evaluations_are_drawn_over_delay(tmp_path, capsys):
+    numbers(tmp_path / "x.json")
+    numbers(tmp_path / "y.json", "runs/y", 0.6)
+    assert main(["report", "x.json", "y.json", "--out", "new"]) == 0
+    assert capsys.readouterr().out == "scores over delay: new/delays.png\n"
+    assert (tmp_path / "new" / "delays.png").stat().st_size > 10_000
+    numbers(tmp_path / "z.json", delays={})
+    assert "z.json holds no levels with a delay: play some" in refusal(["report", "x.json", "z.json"], capsys)

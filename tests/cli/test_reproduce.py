@@ -1,5 +1,7 @@
-"""`hcam reproduce` as it is typed; nothing is trained."""
+"""`hcam reproduce` as it is typed. Nothing is trained, but for one small queue at the end."""
 
+import re
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,11 +9,16 @@ import pytest
 
 from hcam import api, recipes
 from hcam.cli import evaluate, main, train
+from hcam.cli.train import parse
+from hcam.recipes import OTHER_LEVELS, Experiment, Recipe
 from hcam.recipes.ballet import EXPERIMENTS, RECIPE
+from hcam.report.runs import read
+from hcam.runs.folder import read_metrics
 from tests.cli.test_report import elsewhere, refusal
 from tests.report.folders import judge, made
+from tests.test_training import compiled_once
 
-__all__ = ["elsewhere"]  # a fixture
+__all__ = ["compiled_once", "elsewhere"]  # fixtures
 
 
 @pytest.fixture
@@ -19,8 +26,9 @@ def calls(monkeypatch):
     """What would have been trained and evaluated."""
     found: list = []
 
-    def fake_train(config, **where):
-        found.append(["train", config, {name: str(path) for name, path in where.items()}])
+    def fake_train(config, minutes, **where):
+        limit = {} if minutes is None else {"minutes": minutes}
+        found.append(["train", config, limit | {name: str(path) for name, path in where.items()}])
 
     def fake_evaluate(agent, level=(), out=None):
         found.append(["eval", agent, *level])
@@ -128,7 +136,7 @@ NO_WALTZ = f"there are no experiments for 'waltz': there are some for {', '.join
     [
         (["waltz"], NO_WALTZ),
         (["waltz", "hcam"], NO_WALTZ),
-        (["ballet", "k1"], "ballet has no experiment 'k1': there are hcam, trxl, lstm, hcam-246, hcam-k1,"),
+        (["ballet", "k1"], "ballet has no experiment 'k1': there are hcam, trxl, lstm, hcam-246, trxl-246,"),
         (["ballet", "hcam-k1"], "hcam-k1-0 is not hcam-k1, top_k is 8: move it away, or choose another --runs."),
     ],
 )
@@ -138,3 +146,95 @@ def test_reproduce_refuses_in_one_sentence(words, sentence, calls, tmp_path, cap
     assert err.startswith("hcam reproduce: ")
     assert sentence in err
     assert calls == []
+
+
+# The queue
+
+
+STATE = re.compile(r" (done|unfinished .*|not run)$")
+
+
+def test_the_queue_lists_every_run_of_every_task(tmp_path, capsys):
+    made(tmp_path / "results" / "ballet", "hcam")
+    assert main(["reproduce"]) == 0
+    head, *lines, space, summary = capsys.readouterr().out.splitlines()
+    assert head.split() == ["next", "task", "experiment", "seed", "minutes", "state"]
+    planned = [len(one.seeds) for recipe in recipes.every().values() for one in recipe.experiments]
+    assert len(lines) == sum(planned)
+    assert all(STATE.search(line) for line in lines)
+    assert (lines[0].split(), lines[1].split()[:5]) == (
+        ["ballet", "hcam", "0", "40", "done"],
+        ["1", "ballet", "hcam", "1", "?"],
+    )
+    assert space == ""
+    assert summary.startswith(f"1 of {len(lines)} runs are done, {len(lines) - 1} are left to run. Nothing is known of")
+
+
+def test_next_runs_what_is_wanted_most(calls, capsys):
+    assert main(["reproduce", "next", "--minutes", "25", "--runs", "mine"]) == 0
+    ((_, config, where),) = calls
+    assert config == RECIPE.config(RECIPE.find("hcam"), 0)
+    assert where == {"run": "mine/ballet/hcam-0", "minutes": 25 - 75 / 60}
+    assert capsys.readouterr().out.startswith("next: ballet hcam, seed 0, not run; nobody knows how long it takes on ")
+
+
+def test_little_time_is_shared_with_evaluation(calls):
+    assert main(["reproduce", "ballet", "lstm", "--minutes", "2"]) == 0
+    ((_, _, where),) = calls
+    assert where["minutes"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["next", "hcam"], "the queue decides what is run: leave out NAME, or name a task."),
+        (["next", "--seed", "0", "--steps", "9"], "leave out --seed and --steps, or name a task."),
+        (["--minutes", "5"], "the queue decides what is run: leave out --minutes, or name a task."),
+        (["next", "--minutes", "0"], "minutes must be a number above 0, but is 0.0: leave it out for no limit."),
+        (["next", "--minutes", "-1"], "minutes must be a number above 0, but is -1.0"),
+        (["ballet", "lstm", "--minutes", "nan"], "minutes must be a number above 0, but is nan"),
+        (["--minutes", "inf"], "minutes must be a number above 0, but is inf"),
+    ],
+)
+def test_the_queue_refuses_in_one_sentence(words, sentence, calls, capsys):
+    err = refusal(["reproduce", *words], capsys)
+    assert err.startswith("hcam reproduce: ")
+    assert sentence in err
+    assert calls == []
+
+
+# From end to end, on a task that takes a second
+
+TASK = "first_symbol"
+
+
+def tiny(memory):
+    words = [TASK, "--memory", memory, "--levels", "blanks2", "--width", "8", "--layers", "1", "--hidden", "8"]
+    words += ["--environments", "4", "--unroll", "8", "--steps", "320", "--eval-episodes", "4", "--log-every", "1e-9"]
+    return parse(words).config
+
+
+SMALL = Recipe(TASK, 1, {"fast": tiny}, (Experiment("soon", "Soon", "lstm", evaluate=("blanks4",)),))
+
+
+def test_the_queue_is_worked_off(tmp_path, capsys, monkeypatch):
+    """A run is stopped by its minutes with a whole checkpoint, continued, evaluated and stored; nothing is left."""
+    monkeypatch.setattr(recipes, "every", lambda: {TASK: SMALL})
+    monkeypatch.setattr(recipes, "find", lambda task: None)
+    results = tmp_path / "results" / TASK
+    assert main(["reproduce", "next", "--minutes", "1e-9"]) == 128 + signal.SIGALRM
+    out, err = capsys.readouterr()
+    assert f"next: {TASK} soon, seed 0, not run; nobody knows" in out
+    assert "stopped and saved at 32 steps" in err
+    assert not (results / "soon-0" / "eval.json").exists()
+    assert main(["reproduce"]) == 0
+    assert f"   1  {TASK}  soon           0      1.3  unfinished at 32 of 320 steps, can be" in capsys.readouterr().out
+
+    assert main(["reproduce", "next", "--minutes", "25"]) == 0
+    assert "continuing from 32 steps" in capsys.readouterr().err
+    assert sorted(read(results / "soon-0").evaluation["greedy"]) == ["blanks2", "blanks4"]
+    assert (results / "soon-0" / OTHER_LEVELS).exists()
+    assert [row["steps"] for row in read_metrics(results / "soon-0")] == list(range(32, 321, 32))
+
+    assert main(["reproduce", "next"]) == 1
+    assert capsys.readouterr().out == "nothing is left to run: 1 of 1 runs are done.\n"

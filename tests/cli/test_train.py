@@ -144,12 +144,15 @@ def test_eval_of_the_best_and_of_the_levels_of_training(
     path, _, _ = undisturbed
     metadata = json.loads((path / "checkpoints" / "best.json").read_text())["metadata"]
     written = tmp_path / "new" / "numbers.json"
-    assert main(["eval", str(path), "--best", "--episodes", "20", "--out", str(written)]) == 0
+    words = ["--best", "--episodes", "20", "--slots", "5", "--out", str(written)]
+    assert main(["eval", str(path), *words]) == 0
     numbers = json.loads(written.read_text())
     assert (numbers["run"], numbers["steps"]) == (path.name, metadata["steps"])
     assert numbers["greedy"]["blanks2"]["episodes"] == 20
+    assert (numbers["memory"], numbers["slots"], numbers["trained"]) == ("hcam", 5, ["blanks2"])
+    assert (numbers["delays"], numbers["chance"]) == ({"blanks2": {"steps": 2, "of": ""}}, {"blanks2": 0.25})
     out = capsys.readouterr().out
-    assert f"{metadata['steps']:,} steps" in " ".join(out.split())
+    assert f"{metadata['steps']:,} steps, slots 5, 20 episodes" in " ".join(out.split())
     assert re.search(rf"blanks2 {SHARE}", out)
 
 
@@ -158,6 +161,9 @@ def test_eval_of_the_best_and_of_the_levels_of_training(
     [
         (["--level", "items4"], "there is no FirstSymbol level 'items4'"),
         (["--episodes", "0"], "episodes must be a whole number of at least 1"),
+        (["--slots", "0"], "slots must be a whole number of at least 1, but is 0."),
+        (["--slots", "1000000000000"], "GB, but this machine has"),
+        (["--window", "9"], "the memory hcam has no window to change: leave out --window"),
     ],
 )
 def test_eval_refuses_in_one_sentence(

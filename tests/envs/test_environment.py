@@ -121,6 +121,7 @@ def test_without_levels_there_is_nothing_to_ask_for():
     with pytest.raises(ValueError, match="Counter has no levels to weigh"):
         ENV.params(weights=[1.0])
     assert (ENV.title("x"), ENV.chance("x"), ENV.max_steps_in_episode("x")) == ("x", None, None)
+    assert ENV.delay("x") is None
 
 
 class Position(NamedTuple):

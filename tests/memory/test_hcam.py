@@ -183,3 +183,8 @@ def test_a_configuration_is_a_value():
     assert {HCAM(chunk=8): 1}[HCAM(chunk=8)] == 1
     with pytest.raises(dataclasses.FrozenInstanceError):
         HCAM().chunk = 3  # type: ignore[misc]
+
+
+def test_slots_for_an_episode_hold_all_its_chunks():
+    config = HCAM(width=8, layers=1, heads=2, chunk=4, overlap=1, slots=2, top_k=2)
+    assert [config.slots_for(steps) for steps in (1, 7, 9, 10, 40)] == [2, 2, 2, 3, 13]

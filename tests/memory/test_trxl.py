@@ -79,3 +79,7 @@ def test_the_windows_length_changes_no_parameter():
         for config in (small_trxl(), dataclasses.replace(small_trxl(), window=9, top_k=3))
     ]
     assert shapes[0] == shapes[1]
+
+
+def test_a_window_for_an_episode_holds_all_its_steps():
+    assert [TrXL(window=320).window_for(steps) for steps in (1, 320, 1024)] == [320, 320, 1024]

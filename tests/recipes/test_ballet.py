@@ -161,12 +161,21 @@ CHANGES: dict[str, set[str]] = {
     "trxl": set(),
     "lstm": set(),
     "hcam-246": {"task.levels"},
+    "trxl-246": {"task.levels"},
     "hcam-k1": {"agent.memory.top_k"},
     "hcam-norec": {"objective.reconstruction"},
     "hcam-chunk16": {"agent.memory.chunk", "agent.memory.slots"},
     "hcam-chunk64": {"agent.memory.chunk", "agent.memory.slots"},
     "hcam-gated": {"agent.memory.gated"},
     "trxl-topk": {"agent.memory.top_k"},
+    "trxl-wide": {"agent.memory.width"},
+    "trxl-deep": {"agent.memory.layers"},
+    **{
+        f"{memory}-rate{rate}-entropy{entropy}": {"optimiser.learning_rate", "objective.entropy", "run.steps"}
+        for rate in ("0.00075", "7.5e-05", "1.5e-05")
+        for entropy in ("0.05", "0.002")
+        for memory in ("hcam", "trxl")
+    },
 }
 
 
@@ -194,11 +203,31 @@ def test_every_experiment_is_a_valid_configuration(experiment: Experiment):
 
 @pytest.mark.parametrize("experiment", RECIPE.experiments, ids=lambda experiment: experiment.name)
 def test_each_says_what_the_paper_reports(experiment: Experiment):
-    assert experiment.paper or experiment.quote
+    said_of_all = [section.experiments for section in SECTIONS if "The paper: " in section.text]
+    assert experiment.paper or experiment.quote or any(experiment.name in names for names in said_of_all)
     assert set(experiment.paper) <= set(RECIPE.levels(experiment))
     assert all(0 < reported.mean <= 100 for reported in experiment.paper.values())
     assert all(level not in PAPER_LEVELS or level[0] == "8" for level in experiment.evaluate)
     assert not set(experiment.evaluate) & set(RECIPE.config(experiment).task.levels)
+
+
+def test_larger_transformers_have_twice_the_width_or_the_depth():
+    plain, wide, deep = (RECIPE.config(RECIPE.find(name)).agent.memory for name in ("trxl", "trxl-wide", "trxl-deep"))
+    assert (wide.width, wide.layers) == (2 * plain.width, plain.layers)
+    assert (deep.width, deep.layers) == (plain.width, 2 * plain.layers)
+
+
+def test_the_sweep_has_the_published_factors():
+    """Learning rates 5e-4, 5e-5 and 1e-5 around 2e-4, entropy weights times 5 and over 5, for HCAM and TrXL alike."""
+    sweep = [RECIPE.config(one) for one in RECIPE.experiments if "-rate" in one.name]
+    factors: dict[str, set[Any]] = {"hcam": set(), "trxl": set()}
+    for config in sweep:
+        memory = {HCAM: "hcam", TrXL: "trxl"}[type(config.agent.memory)]
+        plain = RECIPE.preset("fast", memory)
+        rate = config.optimiser.learning_rate / plain.optimiser.learning_rate
+        factors[memory].add((round(rate, 3), round(config.objective.entropy / plain.objective.entropy, 3)))
+        assert config.run.steps == plain.run.steps / 4
+    assert factors["hcam"] == factors["trxl"] == {(rate, by) for rate in (2.5, 0.25, 0.05) for by in (5.0, 0.2)}
 
 
 # Appendix "Detailed results", "Numerical results from main experiments/figures", rows of Ballet.

@@ -140,6 +140,20 @@ def test_where_nothing_is_known_of_the_machine_nothing_is_refused(monkeypatch):
     make_learner(replace(SMALL, task=TaskConfig(task="echo")))
 
 
+def test_memories_of_many_episodes(monkeypatch):
+    config = replace(SMALL, task=TaskConfig(task="echo"))
+    made = make_learner(config).agent
+    one = size(jax.eval_shape(made.init_state))
+    monkeypatch.setattr(resources, "available_bytes", lambda: 100 * one)
+    resources.refuse_too_many(made, 94, "--slots")
+    with pytest.raises(
+        ValueError, match=r"^the memories of 96 episodes at once need at least [\d.,]+ GB, .*--slots or"
+    ):
+        resources.refuse_too_many(made, 96, "--slots")
+    monkeypatch.setattr(resources, "available_bytes", lambda: None)
+    resources.refuse_too_many(made, 10**9, "--slots")
+
+
 def test_this_machine_has_some_memory():
     found = resources.available_bytes()
     assert found is None or 10**8 < found < 10**15

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.envs.environment import Environment, Event, Info, Moments, until_the_end
+from hcam.envs.environment import Delay, Environment, Event, Info, Moments, until_the_end
 from hcam.envs.render import sprites
 from hcam.envs.spaces import Box, Discrete, Space, Tokens
 from hcam.envs.tasks.ballet import stage
@@ -83,8 +83,12 @@ class Ballet(Environment):
 
     def title(self, level: str) -> str:
         known = parsed(level)
-        few = "" if len(known.dances) == len(DANCES) else f", {len(known.dances)} kinds"
-        return f"{known.dancers} dances, delay {known.delay}{few}"
+        return f"{known.dancers} dances, delay {known.delay}{_kinds(known)}"
+
+    def delay(self, level: str) -> Delay:
+        """The frames after each dance. Of N dances, the first waits N delays and N - 1 dances for the question."""
+        known = parsed(level)
+        return Delay(known.delay, f"{known.dancers} dances{_kinds(known)}")
 
     def chance(self, level: str) -> float:
         return 1 / parsed(level).dancers
@@ -149,6 +153,10 @@ class Ballet(Environment):
         found = [Event(t, t + DANCE_STEPS, dance["dance"]) for t, dance in zip(begins, told["dancers"], strict=True)]
         target = int(episode.target)
         return [*found[:target], found[target]._replace(matters=True, asked=asked), *found[target + 1 :]]
+
+
+def _kinds(level: Level) -> str:
+    return "" if len(level.dances) == len(DANCES) else f", {len(level.dances)} kinds"
 
 
 def _opening(episode: Episode) -> State:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from hcam.envs import body as bodies
 from hcam.envs.body import ACTIONS, FORWARD, LIFT, STAY, Body, turn_to, walk_to
-from hcam.envs.environment import Environment, Event, Info, Moments, until_the_end
+from hcam.envs.environment import Delay, Environment, Event, Info, Moments, until_the_end
 from hcam.envs.render import apples
 from hcam.envs.render.apples import CELL, GRID
 from hcam.envs.spaces import Box, Discrete, Space
@@ -91,6 +91,10 @@ class Match(Environment):
         known = parsed(level)
         delay = f"{known.delay:g} s of apples"
         return f"{delay}, small" if known.options < OPTIONS else delay
+
+    def delay(self, level: str) -> Delay:
+        known = parsed(level)
+        return Delay(bodies.steps(known.delay), "small" if known.options < OPTIONS else "")
 
     def chance(self, level: str) -> float:
         return 1 / parsed(level).options

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.envs.body import ACTIONS, FORWARD, HEADINGS, LIFT, STAY, TURN_LEFT, TURN_RIGHT, Body, move, touched
-from hcam.envs.environment import Environment, Event, Info, Moments, until_the_end
+from hcam.envs.body import ACTIONS, FORWARD, HEADINGS, LIFT, STAY, TURN_LEFT, TURN_RIGHT, Body, move, steps, touched
+from hcam.envs.environment import Delay, Environment, Event, Info, Moments, until_the_end
 from hcam.envs.render.things import THINGS
 from hcam.envs.spaces import Box, Discrete, Space, Tokens
 from hcam.envs.tasks.objects import paths, room
@@ -89,6 +89,10 @@ class Objects(Environment):
         known = parsed(level)
         delay = f"{known.delay:g} s delay" if known.delay else "no delay"
         return f"{delay}, small" if len(known.things) < len(POOL) else delay
+
+    def delay(self, level: str) -> Delay:
+        known = parsed(level)
+        return Delay(steps(known.delay), "small" if len(known.things) < len(POOL) else "")
 
     def chance(self, level: str) -> float:
         return 1 / BOXES

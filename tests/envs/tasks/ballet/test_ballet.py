@@ -167,6 +167,9 @@ def test_ballet_owns_its_facts():
     assert [env.chance(level) for level in ("2_delay16", "8_delay48")] == [1 / 2, 1 / 8]
     assert env.title("8_delay48") == "8 dances, delay 48"
     assert env.title("2_delay5_of4") == "2 dances, delay 5, 4 kinds"
+    assert [tuple(env.delay(level)) for level in ("8_delay48", "2_delay5_of4")] == [
+        (48, "8 dances"), (5, "2 dances, 4 kinds")
+    ]  # fmt: skip
     assert [env.max_steps_in_episode(level) for level in ("2_delay16", "8_delay200")] == [320, 1792]
     assert env.smaller(["2_delay5_of4"]) == ["4 of 13 dances", "1 pixel a tile instead of 9"]
     assert Ballet().smaller(PAPER_LEVELS) == []

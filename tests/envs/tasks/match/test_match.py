@@ -200,6 +200,7 @@ def test_facts():
     assert env.default_levels == ("delay30",)
     assert env.max_steps_in_episode("delay30") == 160
     assert env.title("delay30") == "30 s of apples"
+    assert [tuple(env.delay(level)) for level in ("delay30", "quick_delay2")] == [(120, ""), (8, "small")]
     assert env.smaller(["delay30"]) == []
     state = env.episode(FOUR)
     assert tuple(map(int, env.moments(state))) == (0, 20, 140)

@@ -242,6 +242,11 @@ def test_facts():
     assert env.smaller(env.default_levels) == []
     assert len(ENV.smaller(QUICK_LEVELS)) == 5
     assert env.title("delay10") == "10 s delay"
+    assert [tuple(env.delay(level)) for level in ("delay0", "delay10", "quick_delay1")] == [
+        (0, ""),
+        (40, ""),
+        (4, "small"),
+    ]
     assert "small" in env.title("quick_delay0")
     assert len(env.level("delay0").pool_x) > sum(env.level("delay0").pool_x.tolist()) >= 10
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from hcam.cli.evaluate import Levels, refuse_unwritable
+from hcam.cli.evaluate import Levels
+from hcam.runs.files import refuse_unwritable
 from hcam.runs.pretrained import PREFIX
 from hcam.runs.text import printable
 

@@ -1,6 +1,6 @@
 """A picture and tables of what hcam.runs.attention has measured: relative attention by layer, and around the moment."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,22 +71,26 @@ def _draw_layers(axes: Any, level: Level) -> dict[str, Any]:
             {"fmt": "s", "color": "C1"},
         ),
     ]
-    drawn = [(label, part, name, look, _main(level)) for label, part, name, look in looks]
+    drawn = [(label, look, _known(_main(level), part, name)) for label, part, name, look in looks]
     if SOLVED in level and FAILED in level:
         failed = {"fmt": "X", "color": "C3", "ms": 6}
-        drawn.append(("asked for, failed episodes", looks[0][1], "asked", failed, level[FAILED]))
-    for number, (label, part, name, look, group) in enumerate(drawn):
-        known = [(line["layer"], part(line)[name]) for line in group["layers"] if part(line).get(name)]
-        if known:
-            x = [layer + 0.14 * (number - (len(drawn) - 1) / 2) for layer, _ in known]
-            y = [one["mean"] for _, one in known]
-            bars = [[abs(one[end] - one["mean"]) for _, one in known] for end in ("low", "high")]
-            keys[label] = axes.errorbar(x, y, bars, elinewidth=1.4, linestyle="", **look)
+        drawn.append(("asked for, failed episodes", failed, _known(level[FAILED], looks[0][1], "asked")))
+    drawn = [entry for entry in drawn if entry[-1]]
+    for number, (label, look, known) in enumerate(drawn):
+        x = [layer + 0.14 * (number - (len(drawn) - 1) / 2) for layer, _ in known]
+        y = [one["mean"] for _, one in known]
+        bars = [[abs(one[end] - one["mean"]) for _, one in known] for end in ("low", "high")]
+        keys[label] = axes.errorbar(x, y, bars, elinewidth=1.4, linestyle="", **look)
     _draw_uniform(axes)
     axes.set(xlabel="layer", ylabel="relative attention", xlim=(0.5, len(_main(level)["layers"]) + 0.5))
     axes.set_xticks([line["layer"] for line in _main(level)["layers"]])
     axes.grid(visible=False, axis="x")
     return keys
+
+
+def _known(group: Mapping[str, Any], part: Callable[[Any], Any], name: str) -> list[tuple[int, Mapping[str, float]]]:
+    """The layers that have a number, and the number with its interval."""
+    return [(line["layer"], part(line)[name]) for line in group["layers"] if part(line).get(name)]
 
 
 def _draw_profile(axes: Any, level: Level, plt: Any) -> None:

@@ -26,6 +26,11 @@ FILE = "attention.json"
 AT_ONCE = 32  # environments: what is recorded of more would fill the memory of a small machine
 FEWEST = 10  # episodes that have an interval
 LARGEST_RATIO = 1000
+COMPARED = {  # by whether any, and whether all, have others of its kind in other chunks
+    (False, False): "all else",
+    (True, False): "others of its kind, or all else where these are in the same chunk",
+    (True, True): "others of its kind",
+}
 GROUPS = {"solved_episodes": True, "failed_episodes": False}
 
 OnProgress = Callable[[int, int], None]
@@ -72,7 +77,7 @@ def measure(
         "counted": len(found),
         "question_steps": float(np.mean(lengths)),
         "moment_steps": float(np.mean([one.steps for one in found])),
-        "compared_with": "others of its kind" if any(one.alike for one in found) else "all else",
+        "compared_with": COMPARED[any(one.alike for one in found), all(one.alike for one in found)],
         **{name: summary(some) for name, some in groups.items() if len(some) >= FEWEST},
     }
 

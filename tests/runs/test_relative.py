@@ -128,6 +128,14 @@ def test_what_shares_a_chunk_with_the_moment_is_nothing_to_compare_it_with():
     assert found.asked_l / found.other_l == pytest.approx([4, 4])
 
 
+def test_where_all_others_are_in_the_same_chunk_it_is_compared_with_all_else():
+    events = [Event(8, 10, "a", True, asked=((QUESTION, STEPS),)), Event(10, 12, "b")]
+    found = sample(by_chunk(lambda layer, t, numbers: [5.0 * (n == 2) + 1 for n in numbers]), events, CHUNK)
+    assert found is not None
+    assert not found.alike
+    assert found.asked_l / found.other_l == pytest.approx([6, 6])
+
+
 def test_steps_without_anything_else_in_reach_do_not_count():
     """At step 26 the only chunk that is whole is the right one; a second one is whole at step 27."""
     wide = Layout(chunk=13, stride=14)

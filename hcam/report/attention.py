@@ -13,7 +13,7 @@ PICTURE, VECTOR = "attention.png", "attention.svg"
 BEYOND = f"over {LARGEST_RATIO:,}"
 MOST_LEVELS = 8  # rows of panels
 SOLVED, FAILED = GROUPS
-HEAD = ("layer", "asked for", "the others", "ratio", "ratio at the first step")
+HEAD = ("layer", "asked for", "the others", "ratio", "at first")
 
 Level = Mapping[str, Any]
 
@@ -102,6 +102,7 @@ def _draw_profile(axes: Any, level: Level, plt: Any) -> None:
         axes.plot(profile["steps"], values, color=color, linewidth=1.6, label=f"layer {number + 1}")
     _draw_uniform(axes)
     axes.legend(loc="upper right", fontsize=8, frameon=False, ncols=1 + (count > 4))
+    axes.locator_params(axis="x", integer=True)
     axes.set(xlabel="steps from the first one of what is asked for", ylabel="")
 
 
@@ -142,7 +143,10 @@ def cells(line: Mapping[str, Any]) -> list[str]:
 
 
 def text(part: Mapping[str, float] | None) -> str:
-    return f"{part['mean']:.2f} ({part['low']:.2f} to {part['high']:.2f})" if part else "-"
+    if not part:
+        return "-"
+    mean, low, high = (f"{part[name]:.{1 if part['mean'] >= 10 else 2}f}" for name in ("mean", "low", "high"))
+    return f"{mean} ({low} to {high})"
 
 
 def told(level: Level) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hcam.envs.environment import Event
 from hcam.runs.recording import Attention, Episode
 
-OFFSETS = np.arange(-160, 161, 4)  # steps around the first one of what is asked for: the points of a profile
+AROUND, POINTS = 160, 8  # steps around the first one of what is asked for that a profile has, and points in a chunk
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -25,6 +25,12 @@ class Layout(NamedTuple):
 
     chunk: int
     stride: int
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """The points of a profile, in steps from the first one of what is asked for."""
+        apart = max(1, self.chunk // POINTS)
+        return np.arange(-(AROUND // apart), AROUND // apart + 1) * apart
 
 
 class Sample(NamedTuple):
@@ -62,7 +68,7 @@ def sample(episode: Episode, events: Sequence[Event], layout: Layout) -> Sample 
     both_tl = ~np.isnan(asked_tl) & ~np.isnan(other_tl)
     if both_tl.any():  # while there is nothing else to attend to, the attention to what is asked for says nothing
         asked_tl, other_tl = np.where(both_tl, asked_tl, np.nan), np.where(both_tl, other_tl, np.nan)
-    at_first = int(np.argmax(relevant_t)) + OFFSETS
+    at_first = int(np.argmax(relevant_t)) + layout.offsets
     inside_n = (at_first >= 0) & (at_first < episode.length)
     profile_ln = np.full((step_tls.shape[1], len(at_first)), np.nan)
     profile_ln[:, inside_n] = mean(step_tls, 0)[:, at_first[inside_n]]

@@ -83,9 +83,9 @@ def tables(name: str, level: dict[str, Any]) -> list[Any]:
         look: Any = {"title_justify": "left", "box": box.SIMPLE, "padding": (0, 1, 0, 0)}
         made = Table(title=Text(printable(title), style="italic"), **look)
         for heading in head:
-            made.add_column(heading, justify="right")
+            made.add_column(heading, justify="right", no_wrap=True)
         for cells in lines:
-            made.add_row(*cells)
+            made.add_row(*(cell.replace(" to ", "-") for cell in cells))  # for a terminal of 80 columns
         return made
 
     made = [Text(""), Text(printable(f"{name}: {told(level)}"))]

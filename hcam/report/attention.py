@@ -1,6 +1,6 @@
 """A picture and tables of what hcam.runs.attention has measured: relative attention by layer, and around the moment."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ PICTURE, VECTOR = "attention.png", "attention.svg"
 BEYOND = f"over {LARGEST_RATIO:,}"
 MOST_LEVELS = 8  # rows of panels
 SOLVED, FAILED = GROUPS
-HEAD = ("layer", "asked for", "the others", "ratio", "ratio at the first step")
+HEAD = ("layer", "asked for", "the others", "ratio", "at first")
 
 Level = Mapping[str, Any]
 
@@ -71,22 +71,26 @@ def _draw_layers(axes: Any, level: Level) -> dict[str, Any]:
             {"fmt": "s", "color": "C1"},
         ),
     ]
-    drawn = [(label, part, name, look, _main(level)) for label, part, name, look in looks]
+    drawn = [(label, look, _known(_main(level), part, name)) for label, part, name, look in looks]
     if SOLVED in level and FAILED in level:
         failed = {"fmt": "X", "color": "C3", "ms": 6}
-        drawn.append(("asked for, failed episodes", looks[0][1], "asked", failed, level[FAILED]))
-    for number, (label, part, name, look, group) in enumerate(drawn):
-        known = [(line["layer"], part(line)[name]) for line in group["layers"] if part(line).get(name)]
-        if known:
-            x = [layer + 0.14 * (number - (len(drawn) - 1) / 2) for layer, _ in known]
-            y = [one["mean"] for _, one in known]
-            bars = [[abs(one[end] - one["mean"]) for _, one in known] for end in ("low", "high")]
-            keys[label] = axes.errorbar(x, y, bars, elinewidth=1.4, linestyle="", **look)
+        drawn.append(("asked for, failed episodes", failed, _known(level[FAILED], looks[0][1], "asked")))
+    drawn = [entry for entry in drawn if entry[-1]]
+    for number, (label, look, known) in enumerate(drawn):
+        x = [layer + 0.14 * (number - (len(drawn) - 1) / 2) for layer, _ in known]
+        y = [one["mean"] for _, one in known]
+        bars = [[abs(one[end] - one["mean"]) for _, one in known] for end in ("low", "high")]
+        keys[label] = axes.errorbar(x, y, bars, elinewidth=1.4, linestyle="", **look)
     _draw_uniform(axes)
     axes.set(xlabel="layer", ylabel="relative attention", xlim=(0.5, len(_main(level)["layers"]) + 0.5))
     axes.set_xticks([line["layer"] for line in _main(level)["layers"]])
     axes.grid(visible=False, axis="x")
     return keys
+
+
+def _known(group: Mapping[str, Any], part: Callable[[Any], Any], name: str) -> list[tuple[int, Mapping[str, float]]]:
+    """The layers that have a number, and the number with its interval."""
+    return [(line["layer"], part(line)[name]) for line in group["layers"] if part(line).get(name)]
 
 
 def _draw_profile(axes: Any, level: Level, plt: Any) -> None:
@@ -98,6 +102,7 @@ def _draw_profile(axes: Any, level: Level, plt: Any) -> None:
         axes.plot(profile["steps"], values, color=color, linewidth=1.6, label=f"layer {number + 1}")
     _draw_uniform(axes)
     axes.legend(loc="upper right", fontsize=8, frameon=False, ncols=1 + (count > 4))
+    axes.locator_params(axis="x", integer=True)
     axes.set(xlabel="steps from the first one of what is asked for", ylabel="")
 
 
@@ -138,7 +143,10 @@ def cells(line: Mapping[str, Any]) -> list[str]:
 
 
 def text(part: Mapping[str, float] | None) -> str:
-    return f"{part['mean']:.2f} ({part['low']:.2f} to {part['high']:.2f})" if part else "-"
+    if not part:
+        return "-"
+    mean, low, high = (f"{part[name]:.{1 if part['mean'] >= 10 else 2}f}" for name in ("mean", "low", "high"))
+    return f"{mean} ({low} to {high})"
 
 
 def told(level: Level) -> str:

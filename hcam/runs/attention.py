@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from hcam.agent import Agent
 from hcam.envs.environment import Environment
@@ -19,13 +20,18 @@ from hcam.learning.rollout import reset_actor
 from hcam.memory import checks
 from hcam.runs import recording
 from hcam.runs.files import as_json, explained, parse_json, read_file, write_file
-from hcam.runs.relative import OFFSETS, Layout, Numbers, Sample, asked_at_last, mean, sample
+from hcam.runs.relative import Layout, Numbers, Sample, asked_at_last, mean, sample
 from hcam.types import EnvParams, Params
 
 FILE = "attention.json"
 AT_ONCE = 32  # environments: what is recorded of more would fill the memory of a small machine
 FEWEST = 10  # episodes that have an interval
 LARGEST_RATIO = 1000
+COMPARED = {  # by whether any, and whether all, have others of its kind in other chunks
+    (False, False): "all else",
+    (True, False): "others of its kind, or all else where these are in the same chunk",
+    (True, True): "others of its kind",
+}
 GROUPS = {"solved_episodes": True, "failed_episodes": False}
 
 OnProgress = Callable[[int, int], None]
@@ -72,8 +78,8 @@ def measure(
         "counted": len(found),
         "question_steps": float(np.mean(lengths)),
         "moment_steps": float(np.mean([one.steps for one in found])),
-        "compared_with": "others of its kind" if any(one.alike for one in found) else "all else",
-        **{name: summary(some) for name, some in groups.items() if len(some) >= FEWEST},
+        "compared_with": COMPARED[any(one.alike for one in found), all(one.alike for one in found)],
+        **{name: summary(some, layout.offsets) for name, some in groups.items() if len(some) >= FEWEST},
     }
 
 
@@ -105,7 +111,7 @@ def states_of(episode: recording.Episode) -> list[Any]:
 # Many episodes --------------------------------------------------------------------------------------------------------
 
 
-def summary(samples: Sequence[Sample]) -> dict[str, Any]:
+def summary(samples: Sequence[Sample], offset_n: NDArray[np.int64]) -> dict[str, Any]:
     """The means over episodes, with 95 % intervals."""
     profile_eln = np.stack([one.profile_ln for one in samples])
     profile_ln = mean(profile_eln, 0)
@@ -125,7 +131,7 @@ def summary(samples: Sequence[Sample]) -> dict[str, Any]:
     return {
         "episodes": len(samples),
         "layers": layers,
-        "profile": {"steps": OFFSETS[seen_n].tolist(), "layers": rounded},
+        "profile": {"steps": offset_n[seen_n].tolist(), "layers": rounded},
     }
 
 

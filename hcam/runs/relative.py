@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hcam.envs.environment import Event
 from hcam.runs.recording import Attention, Episode
 
-OFFSETS = np.arange(-160, 161, 4)  # steps around the first one of what is asked for: the points of a profile
+AROUND, POINTS = 160, 8  # steps around the first one of what is asked for that a profile has, and points in a chunk
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -25,6 +25,12 @@ class Layout(NamedTuple):
 
     chunk: int
     stride: int
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """The points of a profile, in steps from the first one of what is asked for."""
+        apart = max(1, self.chunk // POINTS)
+        return np.arange(-(AROUND // apart), AROUND // apart + 1) * apart
 
 
 class Sample(NamedTuple):
@@ -38,7 +44,7 @@ class Sample(NamedTuple):
     earlier_l: Numbers  # to the same moment while something else was asked for
     profile_ln: Numbers  # by the distance from the moment's first step
     steps: int  # that the moment takes
-    alike: bool  # whether there were other moments of its kind; if not, all other chunks are compared with
+    alike: bool  # whether others of its kind were in other chunks; if not, all other chunks are compared with
 
 
 def asked_at_last(events: Sequence[Event]) -> list[tuple[int, int]]:
@@ -53,20 +59,22 @@ def sample(episode: Episode, events: Sequence[Event], layout: Layout) -> Sample 
         return None
     alike = [event for event in events if not event.matters and event.kind in kinds]
     relevant_t, alike_t = (steps_of(some, episode.length) for some in ([e for e in events if e.matters], alike))
-    found = [_at(episode, t, layout, relevant_t, alike_t if alike else ~relevant_t) for t in range(*spans[0])]
-    asked_tl, other_tl, step_tls = (np.stack(parts) for parts in zip(*found, strict=True))
+    asked_tl, other_tl, step_tls = _while(episode, spans[0], layout, relevant_t, alike_t)
     if np.isnan(asked_tl).all():
         return None
+    comparable = not np.isnan(other_tl).all()
+    if not comparable:
+        _, other_tl, _ = _while(episode, spans[0], layout, relevant_t, ~relevant_t)
     both_tl = ~np.isnan(asked_tl) & ~np.isnan(other_tl)
     if both_tl.any():  # while there is nothing else to attend to, the attention to what is asked for says nothing
         asked_tl, other_tl = np.where(both_tl, asked_tl, np.nan), np.where(both_tl, other_tl, np.nan)
-    at_first = int(np.argmax(relevant_t)) + OFFSETS
+    at_first = int(np.argmax(relevant_t)) + layout.offsets
     inside_n = (at_first >= 0) & (at_first < episode.length)
     profile_ln = np.full((step_tls.shape[1], len(at_first)), np.nan)
     profile_ln[:, inside_n] = mean(step_tls, 0)[:, at_first[inside_n]]
     earlier_l = np.full(len(asked_tl[0]), np.nan)
     if before := asked_before(events, spans[0], layout):
-        earlier_l = mean(np.stack([_at(episode, t, layout, relevant_t, alike_t)[0] for t in range(*before)]), 0)
+        earlier_l = mean(_while(episode, before, layout, relevant_t, alike_t)[0], 0)
     return Sample(
         bool(episode.steps_t.success[-1]),
         mean(asked_tl, 0),
@@ -76,7 +84,7 @@ def sample(episode: Episode, events: Sequence[Event], layout: Layout) -> Sample 
         earlier_l,
         profile_ln,
         int(relevant_t.sum()),
-        bool(alike),
+        comparable,
     )
 
 
@@ -105,6 +113,16 @@ def steps_of(events: Sequence[Event], length: int) -> Mask:
     for event in events:
         step_t[event.begin : event.end] = True
     return step_t
+
+
+def _while(
+    episode: Episode, span: tuple[int, int], layout: Layout, relevant_t: Mask, other_t: Mask
+) -> tuple[Numbers, Numbers, Numbers]:
+    """`_at` all steps of a span, with an axis for them in front."""
+    asked_tl, other_tl, step_tls = zip(
+        *(_at(episode, t, layout, relevant_t, other_t) for t in range(*span)), strict=True
+    )
+    return np.stack(asked_tl), np.stack(other_tl), np.stack(step_tls)
 
 
 def _at(episode: Episode, t: int, layout: Layout, relevant_t: Mask, other_t: Mask) -> tuple[Numbers, Numbers, Numbers]:

@@ -7,7 +7,9 @@ import numpy as np
 
 from hcam.report.attention import caption, draw, earlier_rows, markdown, rows, section, told
 from hcam.runs.attention import summary, write
-from hcam.runs.relative import OFFSETS, Sample
+from hcam.runs.relative import Layout, Sample
+
+OFFSETS = Layout(32, 32).offsets
 
 
 def samples(asked, solved=True, earlier=np.nan, count=20):
@@ -22,11 +24,15 @@ def samples(asked, solved=True, earlier=np.nan, count=20):
 
 def level(**more: Any) -> dict[str, Any]:
     known = {"title": "t", "episodes": 32, "solved": 20, "counted": 25, "question_steps": 3.5, "moment_steps": 16.0}
-    return {**known, "compared_with": "others of its kind", "solved_episodes": summary(list(samples(4.0, **more)))}
+    return {
+        **known,
+        "compared_with": "others of its kind",
+        "solved_episodes": summary(list(samples(4.0, **more)), OFFSETS),
+    }
 
 
 def test_a_point_with_its_interval_for_each_layer_and_a_line_for_each_around_the_moment(tmp_path, drawn):
-    one = level() | {"failed_episodes": summary(list(samples(2.0, solved=False, count=10)))}
+    one = level() | {"failed_episodes": summary(list(samples(2.0, solved=False, count=10)), OFFSETS)}
     draw({"a": one, "$x_1$": level(earlier=1.5)}, {"a": "first $level$"}, tmp_path / "a.png", tmp_path / "a.svg")
     (figure,) = drawn
     assert matplotlib.image.imread(tmp_path / "a.png").shape[1] == 1500

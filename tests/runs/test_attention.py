@@ -14,7 +14,7 @@ from hcam.agent.heads import HeadsConfig
 from hcam.memory import HCAM, LSTM, TrXL
 from hcam.runs import attention, recording
 from hcam.runs.attention import GROUPS, compared, interval, measure, ratio_interval, read, summary, write
-from hcam.runs.relative import OFFSETS, Sample
+from hcam.runs.relative import Layout, Sample
 
 ENV = envs.make("first_symbol")
 PARAMS = ENV.params("blanks8")
@@ -143,10 +143,11 @@ def test_episodes_without_one_of_two_numbers_do_not_count(monkeypatch):
 
 
 def test_a_profile_shows_what_enough_episodes_have():
-    profile = np.full((30, 1, len(OFFSETS)), np.nan)
+    offsets = Layout(32, 32).offsets
+    profile = np.full((30, 1, len(offsets)), np.nan)
     profile[:, 0, 40], profile[:9, 0, 41], profile[:10, 0, 42] = 2.0, 9.0, 4.0
     one = np.ones(1)
-    found = summary([Sample(True, one, one, one, one, one * np.nan, line, 3, True) for line in profile])
+    found = summary([Sample(True, one, one, one, one, one * np.nan, line, 3, True) for line in profile], offsets)
     assert found["profile"] == {"steps": [0, 8], "layers": [[2.0, 4.0]]}
     assert "earlier" not in found["layers"][0]
 

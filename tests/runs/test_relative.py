@@ -7,7 +7,7 @@ import pytest
 
 from hcam.envs.environment import Event
 from hcam.runs.recording import Attention, Episode, Step
-from hcam.runs.relative import OFFSETS, Layout, asked_before, chunks_of, pieces, sample
+from hcam.runs.relative import Layout, asked_before, chunks_of, pieces, sample
 
 CHUNK = Layout(chunk=4, stride=4)
 STEPS, QUESTION = 28, 26  # six chunks are whole then
@@ -59,7 +59,7 @@ def test_all_alike_is_one_in_every_layer_and_at_every_step():
         np.testing.assert_allclose(part, 1, atol=1e-6)
     known = ~np.isnan(found.profile_ln)
     np.testing.assert_allclose(found.profile_ln[known], 1, atol=1e-6)
-    assert OFFSETS[known[0]].tolist() == list(range(-8, 24 - 8, 4))  # the steps of six chunks
+    assert CHUNK.offsets[known[0]].tolist() == list(range(-8, 24 - 8))  # the steps of six chunks
     assert np.isnan(found.earlier_l).all()
 
 
@@ -128,6 +128,14 @@ def test_what_shares_a_chunk_with_the_moment_is_nothing_to_compare_it_with():
     assert found.asked_l / found.other_l == pytest.approx([4, 4])
 
 
+def test_where_all_others_are_in_the_same_chunk_it_is_compared_with_all_else():
+    events = [Event(8, 10, "a", True, asked=((QUESTION, STEPS),)), Event(10, 12, "b")]
+    found = sample(by_chunk(lambda layer, t, numbers: [5.0 * (n == 2) + 1 for n in numbers]), events, CHUNK)
+    assert found is not None
+    assert not found.alike
+    assert found.asked_l / found.other_l == pytest.approx([6, 6])
+
+
 def test_steps_without_anything_else_in_reach_do_not_count():
     """At step 26 the only chunk that is whole is the right one; a second one is whole at step 27."""
     wide = Layout(chunk=13, stride=14)
@@ -178,6 +186,11 @@ def test_chunks_of_an_event():
                 n for n in range(9) if set(range(begin, begin + 3)) & {*range(n * layout.stride, n * layout.stride + 4)}
             }
             assert chunks_of(event, layout) == holding
+
+
+def test_a_profile_has_eight_points_in_a_chunk():
+    assert Layout(32, 32).offsets.tolist() == list(range(-160, 161, 4))
+    assert Layout(1, 1).offsets.tolist() == list(range(-160, 161))
 
 
 def test_pieces_are_oldest_first():

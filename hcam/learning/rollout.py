@@ -1,6 +1,7 @@
 """Agent x environment -> transitions: the one scan over time, the one vmap over environments."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,11 +10,15 @@ from hcam.agent import Agent
 from hcam.envs.environment import Environment, Info
 from hcam.envs.levels import Mixture
 from hcam.learning import layout
-from hcam.types import ActorState, Array, EnvParams, EpisodeEnd, Inputs, Output, Params, Transition
+from hcam.types import ActorState, Array, EnvParams, EpisodeEnd, Inputs, Observation, Output, Params, Transition
 
 
 def reset_actor(agent: Agent, env: Environment, key: Array, env_params: EnvParams) -> ActorState:
-    observation, state = env.reset(key, env_params)
+    return first_actor(agent, *env.reset(key, env_params))
+
+
+def first_actor(agent: Agent, observation: Observation, state: Any) -> ActorState:
+    """An actor at the first observation of an episode."""
     inputs = Inputs(agent.preprocess(observation), jnp.bool_(True), jnp.int32(0), jnp.float32(0))
     return ActorState(state, inputs, agent.init_state(), jnp.float32(0), jnp.int32(0))
 

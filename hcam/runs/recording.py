@@ -14,10 +14,10 @@ import numpy as np
 from hcam.agent import Agent
 from hcam.envs.environment import Environment
 from hcam.envs.levels import level_of
-from hcam.learning.rollout import proceed
+from hcam.learning.rollout import first_actor, proceed
 from hcam.memory import checks
 from hcam.memory.types import Recall
-from hcam.runs.evaluate import EVAL_CHUNK, MAX_STEPS, reset_actors
+from hcam.runs.evaluate import EVAL_CHUNK, MAX_STEPS
 from hcam.types import ActorState, Array, EnvParams, Observation, Params
 
 
@@ -82,9 +82,9 @@ def record(
     """
     checks.positive(episodes=episodes)
     key_reset, key_play = jax.random.split(jax.random.fold_in(jax.random.key(seed), start))
-    actors_b = reset_actors(agent, env, episodes, key_reset, env_params)
+    actors_b, begun_b = _begin(agent, env, episodes, key_reset, env_params)
     level_b = np.broadcast_to(np.asarray(getattr(actors_b.env, "level", 0)), episodes)
-    first_b = jax.device_get(_now(env, env_params, actors_b)) if moments else None
+    first_b = jax.device_get(begun_b) if moments else None
     if first_b is not None and moments == "states":
         first_b = first_b._replace(observation=None)
     parts: list[Any] = []
@@ -118,12 +118,15 @@ def _episodes(parts: list[Any], first_b: Any, length_b: Any, level_b: Any) -> It
         yield Episode(int(level_b[b]), steps_t, moments_t)
 
 
-@partial(jax.jit, static_argnums=0)
-def _now(env: Environment, env_params: EnvParams, actors_b: ActorState) -> Moment:
-    def observe(state: Any) -> Observation:
-        return env.observe(state, level_of(env_params, state))
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _begin(agent: Agent, env: Environment, batch: int, key: Array, env_params: EnvParams) -> tuple[ActorState, Moment]:
+    """As `reset_actors`, with what each environment shows at first: not every one can show its state again."""
 
-    return Moment(_plain(actors_b.env), jax.vmap(observe)(actors_b.env))
+    def begin(key: Array) -> tuple[ActorState, Moment]:
+        observation, state = env.reset(key, env_params)
+        return first_actor(agent, observation, state), Moment(_plain(state), observation)
+
+    return jax.vmap(begin)(jax.random.split(key, batch))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -165,8 +168,8 @@ def _play(
 
 def _last(env: Environment, key: Array, state: Any, action: Array, env_params: EnvParams, after: ActorState) -> Any:
     """The state after a step, also where that ended the episode and `step` has begun another one."""
-    if not env.is_saved:  # it lives on the host, where a step cannot be taken twice
-        return after.env
+    if not env.is_saved or type(env).advance is Environment.advance:
+        return after.env  # of an adapted environment, whose steps cannot be taken apart, and which draws no pictures
     clone: Any = jax.random.clone  # the same keys as in `proceed` and `env.step`, on purpose
     key_advance = jax.random.split(jax.random.split(clone(key))[1])[0]
     return env.advance(key_advance, state, action, level_of(env_params, state))[0]

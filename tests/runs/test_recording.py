@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hcam import agent, envs
+from hcam.adapters import adapt
 from hcam.agent import AgentConfig
 from hcam.agent.heads import HeadsConfig
 from hcam.learning.rollout import act, proceed
@@ -16,6 +17,7 @@ from hcam.memory import HCAM, LSTM, TrXL
 from hcam.runs import recording
 from hcam.runs.evaluate import evaluate, reset_actors
 from hcam.types import Inputs
+from hcam.viewer import playback
 
 ENV = envs.make("first_symbol")
 PARAMS, LEVEL = ENV.params("blanks8"), ENV.level("blanks8")
@@ -134,3 +136,19 @@ def test_acting_is_as_ever():
     after, taken, _ = proceed(built, ENV, PARAMS, jax.random.key(2), moved, output)
     same = act(built, ENV, params, PARAMS, jax.random.key(2), one)
     jax.tree.map(np.testing.assert_array_equal, (after, taken), same)
+
+
+def test_adapted_environments_are_recorded_as_well():
+    """They have `reset` and `step` alone: their first and last observations come from these."""
+    gymnasium = pytest.importorskip("gymnasium")
+    env = adapt("pole", lambda: gymnasium.make("CartPole-v1"), {})
+    built = agent.make(AgentConfig(memory=MEMORIES["lstm"], heads=HeadsConfig(hidden=16)), env)
+    (one,) = recording.record(built, env, built.init_params(jax.random.key(0)), env.params())
+    assert one.moments_t is not None
+    seen_t = one.moments_t.observation
+    assert one.length > 5
+    assert seen_t.shape == (one.length + 1, 4)
+    place, speed = seen_t[:, 0], seen_t[:, 1]
+    np.testing.assert_allclose(place[1:], place[:-1] + 0.02 * speed[:-1], atol=1e-5)  # the physics of one episode
+    shown = playback.prepare(env, one)
+    assert len(shown.frames) == one.length + 1

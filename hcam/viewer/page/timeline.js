@@ -192,7 +192,8 @@ function targets(episode, step, layer) {
   if (episode.recall.kind === "chunks") {
     return episode.recall.at(step, layer).map((one) => [(one.begin + one.end) / 2, one.weight]);
   }
-  return mostAttended(episode, step, layer, 6).filter(([at]) => at !== step);
+  const found = mostAttended(episode, step, layer, 6);
+  return found.map(([at, weight]) => [at, (weight / found[0][1]) * 0.5]).filter(([at]) => at !== step);
 }
 
 function mostAttended(episode, step, layer, count) {

@@ -1,6 +1,9 @@
 """`hcam.train` and `hcam.load` from Python: settings that are left out, environments that are given."""
 
+import math
 import re
+import signal
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from hcam.envs import make
 from hcam.envs.probes import FirstSymbol
 from hcam.memory import LSTM
 from hcam.runs.folder import RunFolder, read_config, read_metrics
+from hcam.training import TIME_IS_UP
 from tests.test_training import compiled_once
 
 __all__ = ["compiled_once"]  # a fixture
@@ -28,6 +32,28 @@ def small(task: TaskConfig, env: Any, **changes: Any) -> Config:
     config = recipes.preset("general", task, env, "lstm")
     sizes = {"agent.memory": LSTM(width=8, layers=1), "agent.heads.hidden": 8, "learner.environments": 4}
     return override(config, sizes | {"run.steps": 256, "run.eval_episodes": 4} | changes)
+
+
+# Minutes
+
+
+def test_minutes_end_at_a_time():
+    assert api.after(None) == math.inf
+    before = time.monotonic()
+    assert before + 90 <= api.after(1.5) <= time.monotonic() + 90
+
+
+@pytest.mark.parametrize("minutes", [0, -1, math.nan, math.inf])
+def test_minutes_that_are_none_are_refused_before_anything_else(minutes):
+    with pytest.raises(
+        ValueError, match=r"^minutes must be a number above 0, but is [^\n]+: leave it out for no limit\.$"
+    ):
+        hcam.train(env=make("echo"), minutes=minutes)
+
+
+def test_a_stopped_run_has_the_exit_status_of_its_signal():
+    assert [api.StoppedError(number, Path("x")).exit_status for number in (signal.SIGINT, TIME_IS_UP)] == [130, 142]
+    assert TIME_IS_UP == signal.SIGALRM
 
 
 # Settings

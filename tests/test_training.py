@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import re
 import shutil
@@ -84,14 +85,14 @@ class Listener:
         self.write = hear
 
 
-def run(config: Config, path: Path, loggers: Sequence[Any] = ()) -> Told:
+def run(config: Config, path: Path, loggers: Sequence[Any] = (), deadline: float = math.inf) -> Told:
     """Begins in a new folder, goes on in one that is there."""
     out = io.StringIO()
     with (
         RunFolder.open(path) if path.exists() else RunFolder.create(path, to_json(config)) as folder,
         Display(config.run.steps, "tiny", Console(file=out, width=500, _environ={})) as display,
     ):
-        state_s, stopped = loop.train(config, loop.make_learner(config), folder, display, loggers)
+        state_s, stopped = loop.train(config, loop.make_learner(config), folder, display, loggers, deadline)
     return Told(path, state_s, stopped, read_metrics(path), out.getvalue())
 
 
@@ -225,6 +226,22 @@ def test_a_signal_saves_and_the_run_goes_on_as_if_nothing_had_happened(
     seconds = [row["seconds"] for row in second.rows]
     assert seconds == sorted(set(seconds))
     assert_same_bits(last_of(path), last_of(whole.path))
+
+
+def test_a_deadline_saves_and_the_run_goes_on_as_if_nothing_had_happened(whole: Told, tmp_path: Path):
+    path = tmp_path / "run"
+    first = run(tiny(save_every=SELDOM), path, deadline=time.monotonic() - 1)
+    assert (first.stopped, len(first.rows)) == (loop.TIME_IS_UP, 1)
+    assert names(path) == ["000000000001.json", "000000000001.safetensors", "best.json", "best.safetensors"]
+    assert f"stopped and saved at {STEPS} steps" in first.said
+    second = run(tiny(save_every=SELDOM), path, deadline=time.monotonic() + 1e6)
+    assert (second.stopped, len(second.rows)) == (0, UPDATES)
+    assert_same_bits(last_of(path), last_of(whole.path))
+
+
+def test_a_deadline_does_not_stop_what_is_done(tmp_path: Path):
+    """A run of one update is whole when its time is up: it is to be evaluated, not continued."""
+    assert run(tiny(steps=STEPS), tmp_path / "run", deadline=0.0).stopped == 0
 
 
 def test_a_damaged_checkpoint_costs_an_update_and_not_the_run(whole: Told, tmp_path: Path):

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import tyro
 
 from hcam.agent import memories
-from hcam.memory import checks
 from hcam.runs.evaluate import AT_ONCE
 from hcam.runs.files import as_json, explained, refuse_unwritable, write_file
 from hcam.runs.measure import SUCCESS, Measure
@@ -38,8 +37,7 @@ def evaluate(
         episodes: Episodes per level.
         seed: Another number, other episodes.
         best: Take the checkpoint that was best in training instead of the last one.
-        slots: Play with this many slots of memory instead of those that it was trained with; `auto` gives as many as
-            the longest episode of the levels needs. The parameters do not depend on them.
+        slots: Slots of memory in place of those of its training, or `auto`: as many as the longest episode needs.
         window: The same for a memory that holds the last steps alone, such as trxl.
         out: Also write the numbers to this file, as JSON.
         goals: Also count the steps to each goal of an episode, and write goals.json and goals.png into this folder,
@@ -49,40 +47,35 @@ def evaluate(
 
     from hcam.adapters import raising_host_errors
     from hcam.api import load
+    from hcam.runs import goals as counts
     from hcam.runs import measure
     from hcam.runs.evaluate import evaluate_all
-    from hcam.runs.goals import FILE as GOALS
-    from hcam.runs.goals import measure as count
-    from hcam.runs.goals import refuse_without_goals
     from hcam.runs.progress import Display
 
     if not 0 <= seed < 2**31 - 1:
         raise ValueError(f"seed must be from 0 to {2**31 - 2:,}, but is {seed}.")
-    checks.positive(episodes=episodes)
     trained = load(agent, best=best)
     if out:
         refuse_unwritable(out)  # before the minutes of playing, not after
     task, env = trained.config.task, trained.env
     if goals:
-        refuse_without_goals(env)
-        refuse_unwritable(goals / GOALS)
+        counts.refuse_without_goals(env)
+        refuse_unwritable(goals / counts.FILE)
     params = {name: task.level_params(env, name) for name in level or task.level_names(env)}
     trained, sizes = resized(trained, params, min(episodes, AT_ONCE), slots=slots, window=window)
-    more = "".join(f", {name} {size:,}" for name, size in sizes.items())
-    title = f"{agent}, {trained.metadata['steps']:,} steps{more}"
+    more = [f"{name} {size:,}" for name, size in sizes.items()]
+    title = ", ".join([agent, f"{trained.metadata['steps']:,} steps", *more])
     with Display(trained.config.run.steps, title) as display, raising_host_errors(env):
         played: Any = (trained.agent, env, trained.params_s, params, episodes)
         results = evaluate_all(*played, seed=seed, on_progress=display.evaluating)
-        steps_by_goal = count(*played, seed=seed) if goals else {}
+        steps_by_goal = counts.measure(*played, seed=seed) if goals else {}
     Console().print(table_of(results, title, measure.find(env.scored_by)))
-    about = {"run": Path(agent).name, "steps": trained.metadata["steps"], "seed": seed}
-    about |= facts(trained, params)
+    about = {"run": Path(agent).name, "steps": trained.metadata["steps"], "seed": seed} | facts(trained, params)
     if goals:
         write_goals(goals, about, steps_by_goal, {level: env.title(level) for level in params})
     if out:
-        content = about | results
         with explained(f"{out} cannot be written"):
-            write_file(out, as_json(content))
+            write_file(out, as_json(about | results))
         print(f"numbers: {printable(out)}", file=sys.stderr)
     return 0
 

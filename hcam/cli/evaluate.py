@@ -1,13 +1,12 @@
 """`hcam eval`."""
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
-from hcam.runs.files import as_json, explained, write_file
+from hcam.runs.files import as_json, exists, explained, parse_json, read_file, write_file
 from hcam.runs.measure import SUCCESS, Measure
 from hcam.runs.text import printable
 
@@ -40,6 +39,7 @@ def evaluate(
     from hcam.adapters import raising_host_errors
     from hcam.api import load
     from hcam.runs import measure
+    from hcam.runs.checkpoint import warn
     from hcam.runs.evaluate import evaluate_all
     from hcam.runs.goals import FILE as GOALS
     from hcam.runs.goals import measure as count
@@ -61,42 +61,63 @@ def evaluate(
         played: Any = (trained.agent, env, trained.params_s, params, episodes)
         results = evaluate_all(*played, seed=seed, on_progress=display.evaluating)
         steps_by_goal = count(*played, seed=seed) if goals else {}
-    Console().print(table_of(results, title, measure.find(env.scored_by)))
     about = {"run": Path(agent).name, "steps": trained.metadata["steps"], "seed": seed}
-    if goals:
-        write_goals(goals, about, steps_by_goal, {level: env.title(level) for level in params})
-    if out:
-        content = about | results
-        with explained(f"{out} cannot be written"):
-            write_file(out, as_json(content))
-        print(f"numbers: {printable(out)}", file=sys.stderr)
+    try:
+        Console().print(table_of(results, title, measure.find(env.scored_by)))
+        tell_goals(steps_by_goal)
+    finally:  # what was asked for as a file is not lost with the reader of the table, as in `| head -1`
+        if out:
+            with explained(f"{out} cannot be written"):
+                write_file(out, as_json(about | results))
+            warn(f"numbers: {out}")
+        if goals:
+            write_goals(goals, about, steps_by_goal, {level: env.title(level) for level in params})
     return 0
 
 
-def write_goals(folder: Path, about: dict[str, Any], levels: dict[str, Any], titles: dict[str, str]) -> None:
-    """Writes the numbers and the picture, and says what they come to."""
+def tell_goals(levels: dict[str, Any]) -> None:
+    """Says what the steps per goal come to."""
     from hcam.report import goals as picture
-    from hcam.runs import goals
 
-    path = goals.write(folder, about | {"levels": levels})
-    picture.draw({"agent": levels}, folder / picture.PICTURE, titles)
     for level, players in levels.items():
         for name, player in players.items():
             shown = picture.points(player)
             ends = [f"{one['steps']:.1f} for goal {one['goal']}" for one in (*shown[:1], *shown[1:][-1:])]
             steps = ", ".join(ends) or "not known, less than half of the episodes reach a goal"
             print(printable(f"{level}, {name}: steps {steps}"))
-    print(f"steps per goal: {printable(path)}, {printable(folder / picture.PICTURE)}", file=sys.stderr)
+
+
+def write_goals(folder: Path, about: dict[str, Any], levels: dict[str, Any], titles: dict[str, str]) -> None:
+    """Writes the numbers and the picture."""
+    from hcam.report import goals as picture
+    from hcam.runs import goals
+    from hcam.runs.checkpoint import warn
+
+    path = goals.write(folder, about | {"levels": levels})
+    picture.draw({"agent": levels}, folder / picture.PICTURE, titles)
+    warn(f"steps per goal: {path}, {folder / picture.PICTURE}")
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raises where a file could not be written later; makes the folder that it goes into."""
+    """Raises where a file could not be written later, or is no evaluation's; makes the folder that it goes into."""
     with explained(f"{path} cannot be written"):
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a folder: give --out the name of a file.")
+        if exists(path) and not is_evaluation(path):
+            raise FileExistsError(f"{path} is there already and holds no evaluation: choose another name.")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass
+
+
+def is_evaluation(path: Path) -> bool:
+    """Whether a file holds what `hcam eval` has written, or nothing: anything else must not be replaced."""
+    try:
+        text = read_file(path, follow=False)
+        content = parse_json(text) if text else {"greedy": {}}
+    except (ValueError, OSError):
+        return False
+    return isinstance(content, dict) and bool({"greedy", "levels"} & set(content))
 
 
 def table_of(results: dict[str, dict[str, dict[str, float]]], title: str, measure: Measure = SUCCESS) -> Any:

@@ -3,6 +3,7 @@
 import math
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,7 +163,25 @@ def summary(config: Config, learner: Any) -> list[str]:
         f"memory {_memory(config)}: {layers}width {memory.width}; {size:,} parameters; on "
         f"{jax.devices()[0].device_kind}",
         f"{config.run.steps:,} steps: {config.learner.environments} environments, unrolls of {config.learner.unroll}",
+        *nothing_to_remember(config, env),
     ]
+
+
+def nothing_to_remember(config: Config, env: Environment) -> list[str]:
+    """A warning where every episode is one step: a memory between steps carries nothing, and may stay at chance."""
+    from hcam.agent.readers import READERS, given
+
+    memory, levels = config.agent.memory, config.task.level_names(env)
+    if hasattr(memory, "network") or any(env.max_steps_in_episode(level) != 1 for level in levels):
+        return []
+    fitting = []
+    for name in READERS:
+        with suppress(ValueError):
+            given.sizes(name, env.observation_space, env.action_space.n)
+            fitting.append(name)
+    instead = f": --memory {', '.join(fitting)} would read what an observation holds" if fitting else ""
+    name = _memory(config)
+    return [f"an episode is one step, so {name} has nothing to remember and sees all of it as one vector{instead}"]
 
 
 def _memory(config: Config) -> str:

@@ -71,6 +71,16 @@ def test_something_must_be_given():
         hcam.train()
 
 
+def test_a_memory_that_has_nothing_to_remember_is_told_and_no_other():
+    """It would train, and an LSTM of paired inference stay at chance, without a word."""
+    for task, memory, told in (("pai", "lstm", True), ("pai", "hcam", False), ("first_symbol", "lstm", False)):
+        env = make(task)
+        config = recipes.preset(recipes.preset_name(task), TaskConfig(task=task), env, memory)
+        lines = [line for line in api.nothing_to_remember(config, env) if "lstm has nothing to remember" in line]
+        assert len(lines) == told
+        assert all("--memory hcam_reader, ut, memo would read" in line for line in lines)
+
+
 def test_an_environment_alone_gets_general_settings():
     env = make("kth_item", symbols=5)
     config = api.settings(None, env, None)

@@ -398,13 +398,22 @@ def contents(path: Path) -> dict[str, bytes]:
     return {f"{file.relative_to(path)}": file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-@pytest.mark.parametrize("left", ["nothing", "an empty folder", "the best alone"])
+GONE = {
+    "nothing": ["checkpoints"],
+    "an empty folder": ["0*", "best*"],
+    "the best alone": ["0*"],
+    "arrays without their records": ["0*.json"],
+    "an evaluation without rows": ["checkpoints", "metrics.jsonl"],
+}
+
+
+@pytest.mark.parametrize("left", GONE)
 def test_a_run_whose_checkpoints_are_gone_is_not_wiped(tmp_path: Path, whole: Told, left: str):
     path = tmp_path / "run"
-    gone = {"nothing": ["checkpoints"], "an empty folder": ["0*", "best*"], "the best alone": ["0*"]}[left]
-    shutil.copytree(whole.path, path, ignore=shutil.ignore_patterns(*gone, ".lock"))
+    shutil.copytree(whole.path, path, ignore=shutil.ignore_patterns(*GONE[left], ".lock"))
+    (path / "eval.json").write_text("{}")
     before = contents(path)
-    sentence = r"has metrics but no checkpoint to continue from: .* another folder, with --run"
+    sentence = r"has (metrics|eval\.json) but no checkpoint to continue from: .* another folder, with --run"
     with pytest.raises(ValueError, match=sentence):
         run(tiny(save_every=ALWAYS), path)
     assert contents(path) == before

@@ -44,13 +44,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _usage(words)
     command, rest = COMMANDS[name], words[len(name.split()) :]
     try:
+        refuse_twice(rest)
         with _quiet_interrupt(name):
             function = getattr(import_module(f"hcam.cli.{command.module}"), command.function)
             import tyro
         if {"-h", "--help"} & set(rest) and get_terminal_size().columns < NARROWEST:
             os.environ["COLUMNS"] = f"{NARROWEST}"
-        if getattr(function, "parses_words", False):  # its options depend on each other
+        if getattr(function, "parses_words", False):  # its options depend on each other; empty ones are named there
             return int(function(rest))
+        if "" in rest:
+            raise ValueError("one of the words is empty: is a variable of the shell not set?")
         return tyro.cli(function, args=rest, prog=f"hcam {name}", description=command.summary) or 0
     except SystemExit as stopped:  # tyro has printed what it does not understand
         if stopped.code:
@@ -65,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError) as error:  # refused input and unwritable folders: the sentence is enough
         from hcam.runs.text import printable
 
-        print(f"hcam {name}: {printable(error)}", file=sys.stderr)
+        print(f"hcam {name}: {printable(_sentence(error))}", file=sys.stderr)
         return 2
 
 
@@ -86,6 +89,27 @@ def _quiet_interrupt(name: str) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _sentence(error: Exception) -> str:
+    """What an error says; of one that the system has raised, no number: `Not a directory: x/y`."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}{f': {error.filename}' if error.filename else ''}."
+    return str(error)
+
+
+def refuse_twice(words: Sequence[str]) -> None:
+    """Refuses an option that is given twice: which of its values is meant must not be guessed."""
+    flags = [as_typed(word).partition("=")[0] for word in words if word.startswith("--") and word != "--"]
+    names = [flag.replace("--no-", "--", 1) for flag in flags]
+    if twice := next((flag for flag, name in zip(flags, names, strict=True) if names.count(name) > 1), None):
+        raise ValueError(f"{twice} is given twice: give it once, with all of its values.")
+
+
+def as_typed(word: str) -> str:
+    """`--env_arg=a_b` as `--env-arg=a_b`: the parser of options takes both."""
+    flag, equals, value = word.partition("=")
+    return (flag.replace("_", "-") if flag.startswith("--") else flag) + equals + value
 
 
 def _switches(words: Sequence[str]) -> str:

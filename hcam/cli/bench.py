@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Annotated, Any
 import tyro
 
 from hcam.agent import memories
+from hcam.cli import refuse_twice
 from hcam.cli.train import Name, Pairs, pairs, parse
 from hcam.config import TaskConfig
+from hcam.runs.files import exists, explained, parse_json, read_file, write_file
 
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
 Size = Annotated[int | None, tyro.conf.arg(metavar="INT")]  # None: the size that suits this machine
@@ -118,6 +121,7 @@ class BenchTrain:
 
 def bench_train(words: Sequence[str]) -> int:
     args: BenchTrain
+    refuse_twice(words)
     args, others = tyro.cli(BenchTrain, args=words, prog="hcam bench train", return_unknown_args=True)
     if args.profile:  # read when the GPU is first used
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_enable_command_buffer=".strip()
@@ -134,7 +138,7 @@ def bench_train(words: Sequence[str]) -> int:
     console = Console()
     console.print(train.show(results))
     for name, operations in seen.items():
-        (args.out / f"profile-{name}.json").write_text(json.dumps(operations, indent=1))
+        write_file(args.out / f"profile-{name}.json", json.dumps(operations, indent=1).encode())
         for table in profile.tables(operations, f"{name}: an update"):
             console.print(table)
     for name, one in results["runs"].items():
@@ -153,7 +157,8 @@ def _keep(results: dict[str, Any], out: Path) -> None:
     """With what they were made by, as a run folder has it: a number says little without its commit."""
     from hcam.runs.folder import made_by
 
-    (out / "bench.json").write_text(json.dumps(made_by() | results, indent=1) + "\n")
+    with explained(f"{out / 'bench.json'} cannot be written"):
+        write_file(out / "bench.json", f"{json.dumps(made_by() | results, indent=1)}\n".encode())
 
 
 def _say(line: str) -> None:
@@ -165,10 +170,18 @@ def _show_bench(
 ) -> None:
     from rich.console import Console
 
-    if not (out / "bench.json").exists():
+    if not exists(out / "bench.json"):
         raise ValueError(f"there is no bench.json in {out}: run `hcam {command} --out {out}` first.")
-    results, console = json.loads((out / "bench.json").read_text()), Console()
-    for table in tables(results):
+    console = Console()
+    with tempfile.TemporaryDirectory() as apart, explained(f"{out} cannot be written to"):
+        picture = Path(apart) / "bench.png"
+        try:
+            results = parse_json(read_file(out / "bench.json"))
+            found = list(tables(results))
+            draw(results, picture)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"{out / 'bench.json'} is damaged: measure again, without --redraw.") from error
+        write_file(out / "bench.png", picture.read_bytes())  # through no symbolic link, as all that commands write
+    for table in found:
         console.print(table)
-    draw(results, out / "bench.png")
     console.print(f"{results['device']}, jax {results['jax']}. Numbers and figure: {out}/bench.json, {out}/bench.png")

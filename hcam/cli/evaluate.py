@@ -1,6 +1,5 @@
 """`hcam eval`."""
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,7 @@ import tyro
 
 from hcam.agent import memories
 from hcam.runs.evaluate import AT_ONCE
-from hcam.runs.files import as_json, explained, refuse_unwritable, write_file
+from hcam.runs.files import as_json, exists, explained, parse_json, read_file, refuse_unwritable, write_file
 from hcam.runs.measure import SUCCESS, Measure
 from hcam.runs.pretrained import Trained
 from hcam.runs.room import Room, resized, room_of
@@ -49,6 +48,7 @@ def evaluate(
     from hcam.api import load
     from hcam.runs import goals as counts
     from hcam.runs import measure
+    from hcam.runs.checkpoint import warn
     from hcam.runs.evaluate import evaluate_all
     from hcam.runs.progress import Display
 
@@ -56,11 +56,11 @@ def evaluate(
         raise ValueError(f"seed must be from 0 to {2**31 - 2:,}, but is {seed}.")
     trained = load(agent, best=best)
     if out:
-        refuse_unwritable(out)  # before the minutes of playing, not after
+        refuse_to_replace(out)  # before the minutes of playing, not after
     task, env = trained.config.task, trained.env
     if goals:
         counts.refuse_without_goals(env)
-        refuse_unwritable(goals / counts.FILE)
+        refuse_to_replace(goals / counts.FILE)
     params = {name: task.level_params(env, name) for name in level or task.level_names(env)}
     trained, sizes = resized(trained, params, min(episodes, AT_ONCE), slots=slots, window=window)
     more = [f"{name} {size:,}" for name, size in sizes.items()]
@@ -69,14 +69,17 @@ def evaluate(
         played: Any = (trained.agent, env, trained.params_s, params, episodes)
         results = evaluate_all(*played, seed=seed, on_progress=display.evaluating)
         steps_by_goal = counts.measure(*played, seed=seed) if goals else {}
-    Console().print(table_of(results, title, measure.find(env.scored_by)))
     about = {"run": Path(agent).name, "steps": trained.metadata["steps"], "seed": seed} | facts(trained, params)
-    if goals:
-        write_goals(goals, about, steps_by_goal, {level: env.title(level) for level in params})
-    if out:
-        with explained(f"{out} cannot be written"):
-            write_file(out, as_json(about | results))
-        print(f"numbers: {printable(out)}", file=sys.stderr)
+    try:
+        Console().print(table_of(results, title, measure.find(env.scored_by)))
+        tell_goals(steps_by_goal)
+    finally:  # what was asked for as a file is not lost with the reader of the table, as in `| head -1`
+        if out:
+            with explained(f"{out} cannot be written"):
+                write_file(out, as_json(about | results))
+            warn(f"numbers: {out}")
+        if goals:
+            write_goals(goals, about, steps_by_goal, {level: env.title(level) for level in params})
     return 0
 
 
@@ -95,20 +98,44 @@ def facts(trained: Trained, levels: Iterable[str]) -> dict[str, Any]:
     return found | {"scored_by": env.scored_by, "delays": shown, "chance": chance} if delays else {}
 
 
-def write_goals(folder: Path, about: dict[str, Any], levels: dict[str, Any], titles: dict[str, str]) -> None:
-    """Writes the numbers and the picture, and says what they come to."""
+def tell_goals(levels: dict[str, Any]) -> None:
+    """Says what the steps per goal come to."""
     from hcam.report import goals as picture
-    from hcam.runs import goals
 
-    path = goals.write(folder, about | {"levels": levels})
-    picture.draw({"agent": levels}, folder / picture.PICTURE, titles)
     for level, players in levels.items():
         for name, player in players.items():
             shown = picture.points(player)
             ends = [f"{one['steps']:.1f} for goal {one['goal']}" for one in (*shown[:1], *shown[1:][-1:])]
             steps = ", ".join(ends) or "not known, less than half of the episodes reach a goal"
             print(printable(f"{level}, {name}: steps {steps}"))
-    print(f"steps per goal: {printable(path)}, {printable(folder / picture.PICTURE)}", file=sys.stderr)
+
+
+def write_goals(folder: Path, about: dict[str, Any], levels: dict[str, Any], titles: dict[str, str]) -> None:
+    """Writes the numbers and the picture."""
+    from hcam.report import goals as picture
+    from hcam.runs import goals
+    from hcam.runs.checkpoint import warn
+
+    path = goals.write(folder, about | {"levels": levels})
+    picture.draw({"agent": levels}, folder / picture.PICTURE, titles)
+    warn(f"steps per goal: {path}, {folder / picture.PICTURE}")
+
+
+def refuse_to_replace(path: Path) -> None:
+    """Raises where a file cannot be written later, or is there and no evaluation's; makes its folder."""
+    refuse_unwritable(path)
+    if exists(path) and not is_evaluation(path):
+        raise FileExistsError(f"{path} is there already and holds no evaluation: choose another name.")
+
+
+def is_evaluation(path: Path) -> bool:
+    """Whether a file holds what `hcam eval` has written, or nothing: anything else must not be replaced."""
+    try:
+        text = read_file(path, follow=False)
+        content = parse_json(text) if text else {"greedy": {}}
+    except (ValueError, OSError):
+        return False
+    return isinstance(content, dict) and bool({"greedy", "levels"} & set(content))
 
 
 def table_of(results: dict[str, dict[str, dict[str, float]]], title: str, measure: Measure = SUCCESS) -> Any:

@@ -12,6 +12,7 @@ import tyro
 
 from hcam import recipes
 from hcam.agent import memories
+from hcam.cli import as_typed, refuse_twice
 from hcam.config import Config, TaskConfig, read
 from hcam.runs.pretrained import Trained
 from hcam.runs.text import printable
@@ -69,10 +70,10 @@ train.parses_words = True  # type: ignore[attr-defined]
 
 def parse(words: Sequence[str]) -> Train:
     """Options as changes to a preset, or to the run that is resumed."""
-    words = list(words)
+    words = [as_typed(word) for word in words]
     if words and not words[0].startswith("-"):
         words.insert(0, "--task")
-    refuse_twice(words, "--task", "--preset", "--memory", "--run", "--resume")
+    refuse_twice(words)
     start = resumed(words) if value_of(words, "--resume") is not None else fresh(words)
     refuse_collisions(start)
     args: Train = tyro.cli(Train, default=start, args=words, prog="hcam train", config=(tyro.conf.OmitArgPrefixes,))
@@ -111,13 +112,6 @@ def refuse_collisions(start: Train) -> None:
     taken = {f.name for part in every for f in fields(part) if not is_dataclass(getattr(part, f.name))}
     if both := sorted(taken & {f.name for f in fields(kind)}):
         raise ValueError(f"{kind.__name__} has options that hcam train has as well: rename {', '.join(both)}.")
-
-
-def refuse_twice(words: Sequence[str], *flags: str) -> None:
-    """Other options depend on these: which of two values is meant must not be guessed."""
-    for flag in flags:
-        if sum(word == flag or word.startswith(flag + "=") for word in words) > 1:
-            raise ValueError(f"{flag} is given twice: give it once.")
 
 
 def value_of(words: Sequence[str], flag: str) -> str | None:

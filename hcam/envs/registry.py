@@ -74,12 +74,15 @@ def refuse_unknown(task: str, maker: Maker, options: Options) -> None:
         arguments = inspect.signature(maker).parameters.values()
     except (TypeError, ValueError):  # written in C, or not callable at all
         return
-    if any(argument.kind is argument.VAR_KEYWORD for argument in arguments):
-        return
-    known = [argument.name for argument in arguments if argument.kind is not argument.VAR_POSITIONAL]
-    if unknown := [name for name in options if name not in known]:
-        choices = f"choose from {', '.join(known)}" if known else "it has none, leave it out"
+    catch_all = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    named = {argument.name: argument for argument in arguments if argument.kind not in catch_all}
+    takes_any = any(argument.kind is argument.VAR_KEYWORD for argument in arguments)
+    if not takes_any and (unknown := [name for name in options if name not in named]):
+        choices = f"choose from {', '.join(named)}" if named else "it has none, leave it out"
         raise ValueError(f"{task} has no option {', '.join(unknown)}: {choices}.")
+    lacking = [name for name, argument in named.items() if argument.default is argument.empty and name not in options]
+    if lacking:
+        raise ValueError(f"{task} needs a value for {', '.join(lacking)}: give it as an option of the environment.")
 
 
 def spec(env: Environment) -> tuple[str, dict[str, Any]] | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hcam.report.curves import FAINT, _cut, _save, plain_text
+from hcam.report.curves import FAINT, _cut, plain_text, save
 from hcam.report.markdown import escape, row
 from hcam.runs.attention import FILE, GROUPS, LARGEST_RATIO, read
 from hcam.runs.files import exists
@@ -47,7 +47,7 @@ def draw(levels: Mapping[str, Level], titles: Mapping[str, str], *outs: Path, ca
         if captioned:
             figure.supxlabel(_wrapped(caption(shown), 150), fontsize=8, color=FAINT, x=0.01, ha="left")
         for out in outs:
-            _save(figure, out)
+            save(figure, out)
         plt.close(figure)
 
 

@@ -80,7 +80,7 @@ def curve(folders: Sequence[Path], *outs: Path, smooth: int | None = None, title
         parts[0].suptitle(_cut(title or _title(runs, len(compared) == 1), 120), x=0.01, ha="left")
         figure.supxlabel(_caption(runs, look, any(judged for _, judged in drawn)), fontsize=8, color=FAINT)
         for out in outs:
-            _save(figure, out)
+            save(figure, out)
         plt.close(figure)
 
 
@@ -241,7 +241,7 @@ def _cut(text: str, most: int = 28) -> str:
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
-def _save(figure: Any, out: Path) -> None:
+def save(figure: Any, out: Path) -> None:
     """Writes the picture whole or not at all, and through no symbolic link, since `out` may lie in a run folder."""
     picture, kind = io.BytesIO(), out.suffix.lstrip(".") or "png"
     dated: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}

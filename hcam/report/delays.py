@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hcam.report.curves import FAINT, _cut, _save, plain_text, set_scale
+from hcam.report.curves import FAINT, _cut, plain_text, save, set_scale
 from hcam.report.runs import share
 from hcam.runs.files import parse_json, read_file
 from hcam.runs.measure import Measure, find
@@ -67,7 +67,7 @@ def draw(lines: Sequence[Line], out: Path) -> None:
         keys += [(plt.Line2D([], [], color=FAINT, ls=":"), "chance")] if _chances(lines) else []
         figure.legend(*zip(*keys, strict=True), loc="outside upper center", ncols=2, frameon=False, fontsize=9)
         figure.supxlabel(CAPTION.format(way=measures[0].way), fontsize=8, color=FAINT)
-        _save(figure, out)
+        save(figure, out)
         plt.close(figure)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hcam.report.curves import FAINT, _cut, _save, plain_text
+from hcam.report.curves import FAINT, _cut, plain_text, save
 from hcam.runs.goals import Goals
 
 PICTURE = "goals.png"
@@ -33,7 +33,7 @@ def draw(levels_of: Mapping[str, Mapping[str, Goals]], out: Path, titles: Mappin
             axes.set_axis_off()
         figure.legend(*zip(*keys, strict=True), loc="outside upper center", ncols=4, frameon=False, fontsize=9)
         figure.supxlabel(CAPTION, fontsize=8, color=FAINT)
-        _save(figure, out)
+        save(figure, out)
         plt.close(figure)
 
 

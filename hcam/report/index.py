@@ -1,17 +1,18 @@
 """The index of a folder of results: every run and every benchmark below it, group by group."""
 
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hcam.report.markdown import code, escape, row
 from hcam.report.runs import Scores, read, read_evaluation, short
+from hcam.runs.files import exists, explained, parse_json, read_file, write_file
 from hcam.runs.folder import EVAL, METRICS
 from hcam.runs.measure import SUCCESS, Measure
 
 INDEX = "README.md"
 QUESTION = "question.txt"  # in a group's folder: what its runs are to answer, in a sentence
+QUESTION_LIMIT = 10_000  # bytes
 BENCH = "bench.json"
 
 RUN_HEAD = ("run", "memory", "steps", "minutes", "{score}", "seeds", "commit")
@@ -27,7 +28,8 @@ def write(root: Path) -> Path:
     text = f"# What is in {escape(root.resolve().name)}\n\nMade by `hcam report` from the folders below.\n"
     for group, folders in groups.items():
         text += f"\n## {escape(group)}\n\n" + _group(root / group, folders)
-    (root / INDEX).write_text(text, encoding="utf-8")
+    with explained(f"{root / INDEX} cannot be written"):
+        write_file(root / INDEX, text.encode())
     return root / INDEX
 
 
@@ -42,8 +44,7 @@ def find(root: Path) -> dict[str, list[Path]]:
 
 
 def _group(folder: Path, members: list[Path]) -> str:
-    question = folder / QUESTION
-    text = f"{escape(question.read_text(encoding='utf-8').strip())}\n\n" if question.is_file() else ""
+    text = f"{_question(folder / QUESTION)}\n\n" if exists(folder / QUESTION) else ""
     runs = [path for path in members if (path / METRICS).exists()]
     benches = [path for path in members if (path / BENCH).exists()]
     others = [path for path in members if path not in runs and path not in benches]
@@ -53,6 +54,14 @@ def _group(folder: Path, members: list[Path]) -> str:
         _table(BENCH_HEAD, [_bench(path) for path in benches]),
     ]
     return text + "\n".join(table for table in tables if table)
+
+
+def _question(path: Path) -> str:
+    """What is shown of it gets published, so it is not read through a link."""
+    try:
+        return escape(read_file(path, QUESTION_LIMIT, follow=False).decode(errors="replace").strip())
+    except OSError as error:
+        return escape(f"The question cannot be read: {error}")
 
 
 def _table(head: tuple[str, ...], rows: list[list[str]]) -> str:
@@ -105,7 +114,7 @@ def _scores(evaluation: Scores, measure: Measure) -> str:
 
 def _bench(folder: Path) -> list[str]:
     try:
-        content = json.loads((folder / BENCH).read_bytes())
+        content = parse_json(read_file(folder / BENCH))
     except (ValueError, OSError) as error:
         return [code(folder.name), escape(f"cannot be read: {error}"), "", ""]
     known = content if isinstance(content, dict) else {}

@@ -10,7 +10,7 @@ from hcam.report import attention, goals, panels
 from hcam.report.markdown import block, code, escape, row
 from hcam.report.results import Attempt, Outcome, collect, mean, score, shares, strangers
 from hcam.report.runs import Run, measure_of, short
-from hcam.runs.files import exists
+from hcam.runs.files import exists, explained, write_file
 from hcam.runs.goals import FILE, Goals, read
 from hcam.runs.measure import find
 from hcam.runs.pretrained import PREFIX
@@ -75,7 +75,8 @@ def write(recipes: Sequence[Recipe], roots: Mapping[str, Path], out: Path) -> li
         text, pictures = chapter(recipe, roots[recipe.task], out)
         texts.append(text)
         written += pictures
-    (out / PAGE).write_text("\n".join(texts), encoding="utf-8")
+    with explained(f"{out / PAGE} cannot be written"):
+        write_file(out / PAGE, "\n".join(texts).encode())
     return written
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hcam.envs.environment import Environment
 from hcam.recipes import Section
-from hcam.report.curves import FAINT, draw_bands, draw_yardsticks
+from hcam.report.curves import FAINT, draw_bands, draw_yardsticks, save
 from hcam.report.results import Outcome, score
 from hcam.report.runs import Run, measure_of, merged, scores, short, window
 
@@ -41,7 +41,7 @@ def draw(outcomes: Sequence[Outcome], env: Environment, section: Section, out: P
     shown = [*labels, f"{way} {marks[0]}", *marks[1:]]
     figure.legend([*handles, *_marks(plt)[: len(marks)]], shown, **look)
     figure.supxlabel("agent steps", fontsize=10)
-    figure.savefig(out, dpi=150)
+    save(figure, out)
     plt.close(figure)
 
 

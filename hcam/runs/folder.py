@@ -20,7 +20,7 @@ import jax
 
 import hcam
 from hcam.runs import metrics, migrate
-from hcam.runs.files import as_json, clean, explained, open_regular, parse_json, read_file, write_file
+from hcam.runs.files import as_json, clean, exists, explained, open_regular, parse_json, read_file, write_file
 from hcam.runs.metrics import plain as plain  # part of this module's interface
 
 try:
@@ -30,6 +30,7 @@ except ImportError:  # Windows: nothing then keeps two processes from training i
 
 CONFIG, METRICS, EVAL, LOCK = "config.json", "metrics.jsonl", "eval.json", ".lock"
 CHECKPOINTS, BEGUN = "checkpoints", ".begun"  # the latter stands in for the first checkpoint until there is one
+EXPORTED = ("agent.safetensors", "agent.json")  # what an exported agent has in place of checkpoints
 
 
 class RunFolder:
@@ -124,13 +125,21 @@ class RunFolder:
 
 
 def refuse_without_checkpoint(path: Path, option: str = "--run") -> None:
-    """Raises ValueError where resuming would start anew and drop rows that cannot be made again; touches nothing."""
+    """Raises ValueError where resuming would start anew and drop what cannot be made again; touches nothing.
+
+    A checkpoint counts by its record, a .json: without that, its arrays are not read. `option` is the one to give.
+    """
     checkpoints, rows = path / CHECKPOINTS, path / METRICS
-    can_resume = (checkpoints / BEGUN).exists() or any(checkpoints.glob("[0-9]*.safetensors"))
-    if not can_resume and os.path.exists(rows) and os.path.getsize(rows):
+    can_resume = exists(checkpoints / BEGUN) or any(
+        re.fullmatch(r"[0-9]{12,}\.json", entry.name) for entry in checkpoints.glob("*")
+    )
+    kept = [name for name in (EVAL, *EXPORTED) if exists(path / name)]
+    if exists(rows) and os.lstat(rows).st_size:
+        kept.insert(0, "metrics")
+    if kept and not can_resume:
         raise ValueError(
-            f"{path} has metrics but no checkpoint to continue from: it keeps what a run reported, not the run itself. "
-            f"Start a new run in another folder, with {option}."
+            f"{path} has {kept[0]} but no checkpoint to continue from: it keeps what a run reported, not the run "
+            f"itself. Start a new run in another folder, with {option}."
         )
 
 

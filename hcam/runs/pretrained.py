@@ -22,7 +22,7 @@ from hcam.envs.environment import Environment
 from hcam.memory.types import Params
 from hcam.runs import checkpoint, metrics
 from hcam.runs.files import exists, explained, read_file, write_file
-from hcam.runs.folder import CHECKPOINTS, CONFIG, EVAL, METRICS
+from hcam.runs.folder import CHECKPOINTS, CONFIG, EVAL, EXPORTED, METRICS
 
 AGENTS = Path(__file__).parents[1] / "pretrained_agents"  # those that come with the package
 PREFIX = "pretrained:"
@@ -134,7 +134,7 @@ def _acting(params: Params) -> Params:
 
 
 def is_exported(path: Path) -> bool:
-    return any(exists(path / f"{NAME}.{kind}") for kind in ("safetensors", "json"))
+    return any(exists(path / name) for name in EXPORTED)
 
 
 def names() -> list[str]:

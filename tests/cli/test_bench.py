@@ -1,8 +1,10 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from hcam.agent import memories
+from hcam.benchmarks import env as bench_env
 from hcam.benchmarks import memory
 from hcam.benchmarks import train as bench_train
 from hcam.cli import main
@@ -114,3 +116,22 @@ def test_bench_train_refuses_what_train_refuses(words, sentence, tmp_path, capsy
         main(["bench", "train", "--out", str(tmp_path), *words])
     assert stop.value.code == 2
     assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"rates": 3}'])
+def test_numbers_that_are_damaged_are_named(text, tmp_path, capsys):
+    (tmp_path / "bench.json").write_text(text)
+    for command in ("memory", "env"):
+        assert main(["bench", command, "--redraw", "--out", str(tmp_path)]) == 2
+        assert f"{tmp_path}/bench.json is damaged: measure again, without --redraw." in capsys.readouterr().err
+
+
+def test_no_figure_and_no_number_is_written_through_a_link(tmp_path, capsys, monkeypatch):
+    kept = Path(__file__).parents[2] / "results" / "benchmarks" / "env-cpu" / "bench.json"
+    monkeypatch.setattr(bench_env, "run", lambda *args, **options: json.loads(kept.read_text()))
+    (tmp_path / "precious").write_text("precious")
+    for name in ("bench.json", "bench.png"):
+        (tmp_path / name).symlink_to(tmp_path / "precious")
+    assert main(["bench", "env", "echo", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")

@@ -1,12 +1,17 @@
 """`hcam eval` on its own: the table, and what is checked before anything is played (tests/cli/test_train.py plays)."""
 
+import json
+import os
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from hcam.cli import main
-from hcam.cli.evaluate import table_of
+from hcam.cli.evaluate import refuse_to_replace, table_of
+from hcam.runs import evaluate
 from hcam.runs.measure import RETURN
 
 SHARE = r" +[\d.]+% \([\d.]+ to [\d.]+\)"
@@ -20,6 +25,50 @@ def test_the_table_fits_a_terminal():
     lines = console.export_text().splitlines()
     assert re.search(rf"2_delay16_of4 {SHARE} {SHARE} +1.000 +1234.5", lines[4])
     assert "12.5% (10.0 to 15.0)" in lines[5]
+
+
+KINDS = {
+    "settings": lambda path: path.write_text('{"format": 2, "config": {}}'),
+    "rows": lambda path: path.write_text('{"steps": 1}\n{"steps": 2}\n'),
+    "text": lambda path: path.write_text("years of work"),
+    "a link": lambda path: path.symlink_to("elsewhere"),
+    "a pipe": lambda path: os.mkfifo(path),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_holds_no_evaluation_is_not_replaced(tmp_path: Path, kind: str):
+    """Such as a run's own config.json, or /dev/null."""
+    path = tmp_path / "numbers.json"
+    KINDS[kind](path)
+    before = os.lstat(path)
+    with pytest.raises(FileExistsError, match="is there already and holds no evaluation: choose another name"):
+        refuse_to_replace(path)
+    assert os.lstat(path) == before
+
+
+@pytest.mark.parametrize("text", ["", '{"greedy": {}}', '{"run": "a", "levels": {}}'])
+def test_an_evaluation_may_be_written_again(tmp_path: Path, text: str):
+    path = tmp_path / "numbers.json"
+    path.write_text(text)
+    refuse_to_replace(path)
+
+
+def test_numbers_are_written_though_nobody_reads_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As in `hcam eval RUN --out FILE | head -1`."""
+    part = {"episodes": 4, "success": 0.5, "low": 0.4, "high": 0.6, "return": 0.5, "length": 9.0}
+
+    def play(agent: Any, env: Any, params_s: Any, levels: Any, episodes: int, **options: Any) -> Any:
+        return {way: dict.fromkeys(levels, part) for way in ("greedy", "sampled")}
+
+    def gone(*results: Any) -> None:
+        raise SystemExit(1)  # as rich does when a pipe breaks
+
+    monkeypatch.setattr(evaluate, "evaluate_all", play)
+    monkeypatch.setattr("hcam.cli.evaluate.table_of", gone)
+    with pytest.raises(SystemExit):
+        main(["eval", "pretrained:quickstart", "--out", str(tmp_path / "numbers.json")])
+    assert json.loads((tmp_path / "numbers.json").read_text())["greedy"]["2_delay5_of4"] == part
 
 
 @pytest.mark.parametrize("seed", ["-1", "2147483647", "99999999999999999999"])

@@ -1,5 +1,7 @@
 """`hcam report` and `hcam reproduce` as they are typed; nothing is trained."""
 
+import os
+
 import pytest
 
 from hcam import recipes
@@ -118,3 +120,39 @@ def test_files_of_evaluations_are_drawn_over_delay(tmp_path, capsys):
     assert (tmp_path / "new" / "delays.png").stat().st_size > 10_000
     numbers(tmp_path / "z.json", delays={})
     assert "z.json holds no levels with a delay: play some" in refusal(["report", "x.json", "z.json"], capsys)
+
+
+# What lies in a folder may come from somebody else
+
+
+@pytest.mark.parametrize(
+    ("words", "link"),
+    [
+        (["hcam"], "curves.png"),
+        (["."], "README.md"),
+        (["ballet"], "docs/results.md"),
+        (["ballet"], "docs/images/ballet-memories.png"),
+    ],
+)
+def test_nothing_is_written_through_a_link(words, link, tmp_path, capsys):
+    make(tmp_path / "hcam", evaluated=True)
+    made(tmp_path / "results" / "ballet", "lstm", 0, 0.5)
+    (tmp_path / "docs" / "images").mkdir(parents=True)
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / link).symlink_to(tmp_path / "precious")
+    assert main(["report", *words]) == 0
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert (tmp_path / link).is_file()
+    assert not (tmp_path / link).is_symlink()
+
+
+def test_an_index_shows_nothing_of_what_is_linked_and_waits_for_no_pipe(tmp_path, capsys):
+    make(tmp_path / "mine" / "a" / "hcam", evaluated=True)
+    (tmp_path / "secret").write_text("the key is 1234")
+    (tmp_path / "mine" / "a" / "question.txt").symlink_to(tmp_path / "secret")
+    (tmp_path / "mine" / "b" / "bench").mkdir(parents=True)
+    os.mkfifo(tmp_path / "mine" / "b" / "bench" / "bench.json")
+    assert main(["report", "mine"]) == 0
+    text = (tmp_path / "mine" / "README.md").read_text()
+    assert "1234" not in text
+    assert text.count("cannot be read") == 2

@@ -1,6 +1,8 @@
 """`hcam reproduce` as it is typed. Nothing is trained, but for one small queue at the end."""
 
+import hashlib
 import re
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from hcam.cli import evaluate, main, train
 from hcam.cli.train import parse
 from hcam.recipes import OTHER_LEVELS, Experiment, Recipe
 from hcam.recipes.ballet import EXPERIMENTS, RECIPE
+from hcam.report.results import collect
 from hcam.report.runs import read
 from hcam.runs.folder import read_metrics
 from tests.cli.test_report import elsewhere, refusal
@@ -19,6 +22,8 @@ from tests.report.folders import judge, made
 from tests.test_training import compiled_once
 
 __all__ = ["compiled_once", "elsewhere"]  # fixtures
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture
@@ -43,7 +48,54 @@ def calls(monkeypatch):
 
 def with_checkpoint(folder):
     (folder / "checkpoints").mkdir()
-    (folder / "checkpoints" / "000000000009.safetensors").touch()
+    for kind in ("safetensors", "json"):
+        (folder / "checkpoints" / f"000000000009.{kind}").touch()
+
+
+def hashes(root):
+    """Of every file, and the folders and links that there are."""
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        for path in root.rglob("*")
+    }
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    return shutil.copytree(RESULTS, tmp_path_factory.mktemp("published") / "results")
+
+
+def done(root):
+    """Every attempt at an experiment that has a run folder."""
+    for task, recipe in recipes.every().items():
+        for outcome in collect(root / task, recipe).values():
+            yield from ((task, outcome.experiment, one) for one in outcome.attempts if one.folder.is_dir())
+
+
+@pytest.mark.parametrize("task", recipes.every())
+def test_listing_a_copy_of_what_is_published_changes_no_byte(task, published, monkeypatch, capsys):
+    monkeypatch.chdir(published.parent)
+    before = hashes(published)
+    assert main(["reproduce", task]) == 0
+    assert "seed 0: " in capsys.readouterr().out
+    assert hashes(published) == before
+
+
+def test_reproducing_what_is_published_changes_no_byte(published, monkeypatch, capsys):
+    """Neither as it is nor for longer: the folders keep what runs reported, not the runs."""
+    monkeypatch.chdir(published.parent)
+    before, tried = hashes(published), 0
+    for task, experiment, one in done(published):
+        words = ["reproduce", task, experiment.name, "--seed", str(one.seed)]
+        code, said = main(words), capsys.readouterr()
+        whole = one.state == "done" and not one.missing
+        assert code == (0 if whole else 2)
+        assert ("done" if whole else "no checkpoint") in said.out + said.err
+        assert main([*words, "--steps", "9000000000"]) == 2  # more than any has
+        assert "no checkpoint to continue from" in capsys.readouterr().err
+        tried += 1
+    assert tried >= 8
+    assert hashes(published) == before
 
 
 def test_the_experiments_are_listed(tmp_path, capsys):

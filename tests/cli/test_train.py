@@ -519,7 +519,7 @@ def test_options_change_the_preset():
     ],
 )
 def test_which_of_two_values_is_meant_is_not_guessed(words: list[str], capsys: pytest.CaptureFixture[str]):
-    assert re.search(r"--(resume|memory|preset|run|task) is given twice: give it once\.", refusal(words, capsys))
+    assert re.search(r"--(resume|memory|preset|run|task) is given twice: give it once, with", refusal(words, capsys))
 
 
 def test_value_of_an_option():
@@ -555,7 +555,10 @@ def test_a_smaller_task_is_called_smaller():
 def test_a_preset_takes_options_of_the_environment():
     config = parse(["--preset", "paper", "--env-arg", "tile=9", "--levels", "2_delay16"]).config
     assert config.task.options == {"tile": 9}
-    assert parse(["--env-arg", "tile=3"]).config.task.options == {"tile": 3}  # in place of the quickstart's own
+    for flag in ("--env-arg", "--env_arg"):
+        assert parse([flag, "tile=3"]).config.task.options == {"tile": 3}  # in place of the quickstart's own
+    with pytest.raises(ValueError, match="env-arg is given twice"):
+        parse(["--env-arg", "tile=3", "--env_arg", "tile=9"])
     assert parse(["--preset", "fast", "--memory", "gru"]).config.agent.memory == GRU(width=256)
     assert fast("gru").agent.memory == GRU(width=256)
 

@@ -195,3 +195,8 @@ def test_an_environment_that_cannot_be_written_down():
     assert registry.spec(Plain()) is None
     assert registry.spec(Odd(act=int)) is None
     assert registry.spec(Odd()) == (f"{HERE}:Odd", {})
+
+
+def test_a_function_that_lacks_an_argument_is_one_sentence():
+    with pytest.raises(ValueError, match=r"^json:loads needs a value for s: give it as an option"):
+        registry.make("json:loads")

@@ -54,7 +54,7 @@ def test_returns_are_drawn_as_returns(tmp_path):
 
 def test_the_picture_has_a_panel_for_each_kind_and_a_line_for_each_file(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(delays, "_save", lambda figure, out: seen.append(figure))
+    monkeypatch.setattr(delays, "save", lambda figure, out: seen.append(figure))
     files = [numbers(tmp_path / "x.json"), numbers(tmp_path / "y.json", "runs/y", 0.4)]
     delays.draw(delays.read(files), tmp_path / "x.png")
     (figure,) = seen

@@ -194,8 +194,22 @@ def test_rows_without_a_checkpoint_are_not_for_going_on(run: RunFolder):
     with pytest.raises(ValueError, match="has metrics but no checkpoint to continue from"):
         RunFolder.open(run.path)
     assert sorted(path.name for path in run.path.iterdir()) == before
-    (run.path / "checkpoints" / "000000000001.safetensors").touch()
+    (run.path / "checkpoints" / "000000000001.safetensors").touch()  # without its record, nobody reads it
+    with pytest.raises(ValueError, match="no checkpoint to continue from"):
+        RunFolder.open(run.path)
+    (run.path / "checkpoints" / "000000000001.json").touch()
     RunFolder.open(run.path).close()
+
+
+@pytest.mark.parametrize("kept", ["eval.json", "agent.safetensors", "agent.json"])
+def test_what_was_measured_without_a_checkpoint_is_not_for_going_on(run: RunFolder, kept: str):
+    """Without rows as well: the run that begins anew would end by replacing it."""
+    run.close()
+    (run.path / kept).write_text("{}")
+    with pytest.raises(ValueError, match=f"has {re.escape(kept)} but no checkpoint to continue from"):
+        RunFolder.open(run.path)
+    assert (run.path / kept).read_text() == "{}"
+    folder.refuse_without_checkpoint(RunFolder.create(run.path.parent / "other", CONFIG).path)
 
 
 def test_config_is_written_anew_only_where_it_changes(run: RunFolder):

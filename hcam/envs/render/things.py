@@ -151,7 +151,9 @@ def _stand(
         quadric_p4=part["quadric_p4"],
         bounds_p4=part["bounds_p4"],
         color_p3=part["color_p3"],
-        shadow_p3=jnp.concatenate([jnp.stack([position[0], position[1], radius])[None], jnp.zeros((parts - 1, 3))]),
+        shadow_p3=jnp.concatenate(
+            [jnp.stack([position[0], position[1], radius])[None], jnp.zeros((parts - 1, 3), jnp.float32)]
+        ),
         present_p=part["used_p"] & jnp.asarray(present),
     )
 

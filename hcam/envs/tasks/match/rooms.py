@@ -159,6 +159,6 @@ def _solids(
         quadric_p4=jnp.broadcast_to(jnp.array(quadric, jnp.float32)[None], (count, 4)),
         bounds_p4=jnp.broadcast_to(jnp.array(flat, jnp.float32)[None], (count, 4)),
         color_p3=color_p3,
-        shadow_p3=jnp.zeros((count, 3)),
+        shadow_p3=jnp.zeros((count, 3), jnp.float32),
         present_p=present_p,
     )

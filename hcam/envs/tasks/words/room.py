@@ -56,7 +56,7 @@ def _seen_from(body: Body, place_o2: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def scene(thing_o: jax.Array, place_o2: jax.Array, yaw_o: jax.Array, rules: Rules) -> Scene:
     color_o = jnp.asarray(COLOR_X)[thing_o]
-    place_o3 = jnp.concatenate([place_o2, jnp.zeros((OBJECTS, 1))], axis=1)
+    place_o3 = jnp.concatenate([place_o2, jnp.zeros((OBJECTS, 1), jnp.float32)], axis=1)
     shown = [things.place(thing_o[o], place_o3[o], yaw_o[o], rules.size, color_o[o]) for o in range(OBJECTS)]
     return Scene(Room(jnp.stack([rules.half] * 2), jnp.float32(WALLS), jnp.int32(THEME)), raycast.join(*shown))
 

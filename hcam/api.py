@@ -10,6 +10,7 @@ from hcam.adapters import raising_host_errors
 from hcam.config import Config, TaskConfig, differences, read, to_json
 from hcam.envs import registry
 from hcam.envs.environment import Environment
+from hcam.learning.devices import choose
 from hcam.runs import evaluate, loggers, measure, pretrained, progress, rewards
 from hcam.runs.folder import RunFolder, fresh_name, write_eval
 from hcam.runs.pretrained import Trained
@@ -35,6 +36,7 @@ def train(
     resume: Path | str | None = None,
     tensorboard: bool = False,
     wandb: bool = False,
+    devices: int | None = None,
 ) -> Trained:
     """Trains an agent in a run folder, evaluates it, and loads it.
 
@@ -45,10 +47,13 @@ def train(
       resume: a run folder to continue.
       tensorboard: also write TensorBoard files into the run folder.
       wandb: also log to Weights & Biases.
+      devices: how many share the environments; as many as there are and as divide a minibatch if not given. Another
+        number gives the same run, to the rounding of sums, and a run may be resumed on another number.
     """
     config = settings(config, env, resume)
     env = config.task.make() if env is None else env
-    learner = make_learner(config, env)  # refuses what does not fit, before there is a folder
+    shared = choose(devices, config.learner.environments, config.learner.minibatches, not env.is_saved)
+    learner = make_learner(config, env, shared)  # refuses what does not fit, before there is a folder
     if resume:
         folder = RunFolder.open(Path(resume))
     else:
@@ -69,8 +74,9 @@ def train(
                 display.say(f"continue with: hcam train --resume {folder.path}")
                 raise StoppedError(stopped, folder.path)
             levels = {name: config.task.level_params(env, name) for name in config.task.level_names(env)}
+            params_s = shared.local(state_s.params)
             results = evaluate.evaluate_all(
-                learner.agent, env, state_s.params, levels, config.run.eval_episodes, on_progress=display.evaluating
+                learner.agent, env, params_s, levels, config.run.eval_episodes, on_progress=display.evaluating
             )
             write_eval(folder.path, results)
         finally:
@@ -139,7 +145,7 @@ def summary(config: Config, learner: Any) -> list[str]:
         f"{task.task}: {', '.join(task.level_names(env))}; the agent sees {shown}",
         *([f"smaller than the published task: {', '.join(smaller)}"] if smaller else []),
         f"memory {_memory(config)}: {layers}width {memory.width}; {size:,} parameters; on "
-        f"{jax.devices()[0].device_kind}",
+        f"{learner.devices.shown()}{jax.devices()[0].device_kind}",
         f"{config.run.steps:,} steps: {config.learner.environments} environments, unrolls of {config.learner.unroll}",
     ]
 

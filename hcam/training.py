@@ -16,6 +16,7 @@ from hcam.config import Config, to_json
 from hcam.envs.environment import Environment
 from hcam.envs.levels import Mixture
 from hcam.learning import metrics, objectives, optimiser
+from hcam.learning.devices import EVERYWHERE, ONE, STATE, Devices
 from hcam.learning.layout import vmap_seeds
 from hcam.learning.learner import Learner
 from hcam.runs import checkpoint, measure, rewards
@@ -30,7 +31,7 @@ class DivergedError(ValueError):
     """A loss is no longer a number."""
 
 
-def make_learner(config: Config, env: Environment | None = None) -> Learner:
+def make_learner(config: Config, env: Environment | None = None, devices: Devices = ONE) -> Learner:
     """Everything that is decided before compilation: what does not fit is refused here."""
     every, unroll = config.objective.reconstruct_every, config.learner.unroll
     if unroll % every:
@@ -46,9 +47,10 @@ def make_learner(config: Config, env: Environment | None = None) -> Learner:
         env_params=env_params,
         levels=len(config.task.level_names(env)),
         optimiser=optimiser.make(config.optimiser, config.updates * config.learner.gradient_steps),
-        objective=objectives.make(config.objective),
+        objective=objectives.make(config.objective, devices),
         config=config.learner,
         full_return_l=full_return_l,
+        devices=devices,
     )
     refuse_too_large(learner, config.run.seeds)
     return learner
@@ -76,24 +78,11 @@ def train(
     random keys and counters, so that the run is the same, bit for bit, as if it had never stopped.
     """
     levels, scored = config.task.level_names(learner.env), measure.find(learner.env.scored_by)
-    seed_s = jnp.arange(config.run.seeds, dtype=jnp.int32) + config.run.seed
-    init = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))
-    kinds, numbers = jax.eval_shape(init, seed_s), ("steps", "seconds", "best")
-    found = checkpoint.restore(folder.checkpoints, kinds, numbers=numbers, on_skip=display.say)
-    state_s, saved = found or (init(seed_s), {"steps": 0, "seconds": 0.0, "best": -math.inf})
-    if found and not learner.env.is_saved:
-        display.say("environments on the host cannot be saved: their episodes start anew, everything else continues")
-        state_s = state_s._replace(actors_b=init(seed_s).actors_b)
-    refuse_shorter(config, folder, saved)
-    folder.amend(folder.config | to_json(config))
-    folder.rewind(saved["steps"])
-    if found:
-        display.say(f"continuing from {saved['steps']:,} steps")
-    else:
-        folder.begin()
-
+    state_s, saved = begin(config, learner, folder, display)
     display.compiling()
-    update = jax.jit(vmap_seeds(learner.update, config.run.seeds), donate_argnums=0).lower(state_s).compile()
+    every_seed = vmap_seeds(learner.update, config.run.seeds)
+    every_device = learner.devices.spread(every_seed, config.learner.minibatches, found=(STATE, EVERYWHERE))
+    update = jax.jit(every_device, donate_argnums=0).lower(state_s).compile()
     learning_rate = optimiser.learning_rate(config.optimiser, config.updates * config.learner.gradient_steps)
 
     done, clock = int(state_s.updates[0]), Clock(saved["seconds"])
@@ -123,6 +112,7 @@ def train(
                 seconds=clock.seconds,
                 rate=len(pending) * config.steps_per_update / clock.lap("log"),
                 learning_rate=float(learning_rate(done * config.learner.gradient_steps)),
+                **learner.devices.noted(),
             )
             for write in (folder.append, display.update, *(logger.write for logger in loggers)):
                 write(row)
@@ -132,17 +122,42 @@ def train(
             # Save.
             if last or clock.due("save", config.run.save_every):
                 refuse_not_finite(state_s, row["steps"], folder, saved)
+                whole_s = learner.devices.whole(state_s)
                 score = metrics.score(metrics.row(metrics.add(unsaved), levels), scored.name, scored.least)
                 saved = {"steps": row["steps"], "seconds": row["seconds"], "best": max(saved["best"], score)}
                 if score >= saved["best"]:  # first: wherever this is killed, there is a best one if there is any
-                    checkpoint.save_best(folder.checkpoints, {"params": state_s.params}, saved | {scored.name: score})
-                checkpoint.save(folder.checkpoints, state_s, done, saved, keep=config.run.keep)
+                    checkpoint.save_best(folder.checkpoints, {"params": whole_s.params}, saved | {scored.name: score})
+                checkpoint.save(folder.checkpoints, whole_s, done, saved, keep=config.run.keep)
                 folder.saved()
                 clock.lap("save")
                 unsaved = []
     if stopped:
         display.say(f"stopped and saved at {saved['steps']:,} steps")
     return state_s, stopped[0] if stopped else 0
+
+
+def begin(config: Config, learner: Learner, folder: RunFolder, display: Display) -> tuple[TrainState, dict[str, Any]]:
+    """The state to go on from, on its devices, and what is known of it: a checkpoint, whole, or a new one."""
+    devices, minibatches = learner.devices, config.learner.minibatches
+    seed_s = jnp.arange(config.run.seeds, dtype=jnp.int32) + config.run.seed
+    every_seed = jax.vmap(lambda seed: learner.init(jax.random.key(seed)))
+    init = jax.jit(devices.spread(every_seed, minibatches, given=EVERYWHERE))
+    kinds, numbers = devices.whole_kinds(jax.eval_shape(init, seed_s)), ("steps", "seconds", "best")
+    with devices.aside():
+        found = checkpoint.restore(folder.checkpoints, kinds, numbers=numbers, on_skip=display.say)
+    state_s = devices.place(found[0], minibatches) if found else init(seed_s)
+    saved = found[1] if found else {"steps": 0, "seconds": 0.0, "best": -math.inf}
+    if found and not learner.env.is_saved:
+        display.say("environments on the host cannot be saved: their episodes start anew, everything else continues")
+        state_s = state_s._replace(actors_b=init(seed_s).actors_b)
+    refuse_shorter(config, folder, saved)
+    folder.amend(folder.config | to_json(config))
+    folder.rewind(saved["steps"])
+    if found:
+        display.say(f"continuing from {saved['steps']:,} steps")
+    else:
+        folder.begin()
+    return state_s, saved
 
 
 def refuse_shorter(config: Config, folder: RunFolder, saved: dict[str, Any]) -> None:

@@ -39,6 +39,7 @@ class Train:
     resume: Folder = None  # a run folder to continue
     tensorboard: bool = False  # also write TensorBoard files into the run folder
     wandb: bool = False  # also log to Weights & Biases
+    devices: int | None = None  # that share the environments; all that divide a minibatch if not given
     config: Config
 
 
@@ -50,7 +51,14 @@ def train(words: Sequence[str]) -> int:
     from hcam.training import DivergedError
 
     try:
-        trained = run(args.config, run=args.run, resume=args.resume, tensorboard=args.tensorboard, wandb=args.wandb)
+        trained = run(
+            args.config,
+            run=args.run,
+            resume=args.resume,
+            tensorboard=args.tensorboard,
+            wandb=args.wandb,
+            devices=args.devices,
+        )
     except StoppedError as stopped:
         return 128 + stopped.number
     except (DivergedError, HostEnvironmentError) as error:  # after the display's last line, so that this is below it

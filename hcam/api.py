@@ -11,7 +11,7 @@ from hcam.config import Config, TaskConfig, differences, read, to_json
 from hcam.envs import registry
 from hcam.envs.environment import Environment
 from hcam.learning.devices import choose
-from hcam.runs import evaluate, loggers, measure, pretrained, progress, rewards
+from hcam.runs import evaluate, hosts, loggers, measure, pretrained, progress, rewards
 from hcam.runs.folder import RunFolder, fresh_name, write_eval
 from hcam.runs.pretrained import Trained
 from hcam.training import make_learner
@@ -47,26 +47,22 @@ def train(
       resume: a run folder to continue.
       tensorboard: also write TensorBoard files into the run folder.
       wandb: also log to Weights & Biases.
-      devices: how many share the environments; as many as there are and as divide a minibatch if not given. Another
-        number gives the same run, to the rounding of sums, and a run may be resumed on another number.
+      devices: how many share the environments; if not given, all that divide a minibatch. It may change on a resume.
     """
     config = settings(config, env, resume)
     env = config.task.make() if env is None else env
     shared = choose(devices, config.learner.environments, config.learner.minibatches, not env.is_saved)
     learner = make_learner(config, env, shared)  # refuses what does not fit, before there is a folder
-    if resume:
-        folder = RunFolder.open(Path(resume))
-    else:
-        short = config.task.task.rpartition(":")[2]
-        path = Path(run) if run else fresh_name(Path("runs"), f"{short}-{_memory(config)}")
-        folder = RunFolder.create(path, to_json(config) | facts(config.task, env))
+    folder = hosts.open_folder(_folder(config, env, run, resume), to_json(config))
     steps, title = config.updates * config.steps_per_update, f"{folder.path}"
     chosen: list[loggers.Logger] = []
     scored_by, oracle = measure.find(env.scored_by), folder.config.get("oracle")
-    display = progress.Display(steps, title, measure=scored_by, oracle=oracle)
+    console = None if hosts.is_first() else progress.silent()
+    display = progress.Display(steps, title, console, measure=scored_by, oracle=oracle)
     with folder, display, raising_host_errors(env):
         try:
-            chosen += loggers.loggers(folder.path, tensorboard, wandb, to_json(config))
+            if hosts.is_first():
+                chosen += loggers.loggers(folder.path, tensorboard, wandb, to_json(config))
             for line in summary(config, learner):
                 display.say(line)
             state_s, stopped = loop(config, learner, folder, display, chosen)
@@ -78,18 +74,31 @@ def train(
             results = evaluate.evaluate_all(
                 learner.agent, env, params_s, levels, config.run.eval_episodes, on_progress=display.evaluating
             )
-            write_eval(folder.path, results)
+            if hosts.is_first():
+                write_eval(folder.path, results)
         finally:
             for logger in chosen:
                 logger.close()
+    if not hosts.is_first():  # they may not see the folder
+        return Trained(config, learner.agent, env, params_s, {"steps": steps}, folder.path)
     return pretrained.load(folder.path, env=env)
+
+
+def _folder(config: Config, env: Environment, run: Path | str | None, resume: Path | str | None) -> Any:
+    """How to make or open the run folder."""
+    if resume:
+        return lambda: RunFolder.open(Path(resume))
+    known = to_json(config) | facts(config.task, env)
+    short = config.task.task.rpartition(":")[2]
+    path = Path(run) if run else fresh_name(Path("runs"), f"{short}-{_memory(config)}")
+    return lambda: RunFolder.create(path, known)
 
 
 def settings(config: Config | None, env: Environment | None, resume: Path | str | None) -> Config:
     """The settings of a run, complete; those of a run that is resumed may differ in little."""
     if env is not None and not isinstance(env, Environment):
         raise TypeError(f"env must be an environment of hcam, but is {env!r}: see docs/add_a_task.md.")
-    saved = read(Path(resume)) if resume else None
+    saved = read(Path(resume), hosts.told) if resume else None
     config = config or saved
     if config is None and env is None:
         raise ValueError("train needs settings, an environment or a run to resume: give config, env or resume.")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -113,6 +114,9 @@ def together(place: Place, run: Callable[[], int]) -> int:
 
 def join(place: Place) -> None:
     """Makes the devices of all processes those of this one; before JAX is used for anything else."""
+    change: Any = jax.config.update
+    with suppress(AttributeError):  # it has a handler for SIGTERM of its own, and complains when a process is gone
+        change("jax_enable_preemption_service", False)
     times: Any = {"heartbeat_timeout_seconds": HEARTBEAT, "initialization_timeout": ARRIVAL}
     if place.coordinator is not None:
         who = place.coordinator, place.processes, place.process
@@ -188,9 +192,11 @@ def told_arrays(tree: Any, kinds: Any) -> Any:
 
 def _told_array(leaf: Any, kind: Any) -> Any:
     if jax.numpy.issubdtype(kind.dtype, jax.dtypes.prng_key):
-        data = jax.eval_shape(jax.random.key_data, kind)
+        impl: list[Any] = []
+        jax.eval_shape(lambda key: impl.append(jax.random.key_impl(key)), kind)
+        inside = jax.eval_shape(jax.random.key_data, kind)
         given = None if leaf is None else jax.random.key_data(leaf)
-        return jax.random.wrap_key_data(_told_array(given, data), impl=jax.random.key_impl(kind))
+        return jax.random.wrap_key_data(_told_array(given, inside), impl=impl[0])
     data = b"" if leaf is None else np.asarray(leaf, order="C").tobytes()
     return np.frombuffer(_bytes_of_first(data), kind.dtype).reshape(kind.shape)
 

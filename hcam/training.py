@@ -165,7 +165,8 @@ def begin(config: Config, learner: Learner, folder: Folder, display: Display) ->
 
     found = hosts.told(restore)
     saved = found or {"steps": 0, "seconds": 0.0, "best": -math.inf}
-    state_s = devices.place(hosts.told_arrays(read[0] if read else None, kinds), minibatches) if found else init(seed_s)
+    whole_s = read[0] if hosts.is_first() else kinds
+    state_s = devices.place(whole_s, minibatches, hosts.told_array) if found else init(seed_s)
     if found and not learner.env.is_saved:
         display.say("environments on the host cannot be saved: their episodes start anew, everything else continues")
         state_s = state_s._replace(actors_b=init(seed_s).actors_b)

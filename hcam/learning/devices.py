@@ -74,20 +74,23 @@ class Devices:
         chosen = [one for number in range(jax.process_count()) for one in _devices_of(number)[:each]]
         return Mesh(np.array(chosen), (AXIS,), axis_types=(AxisType.Auto,))
 
-    def place(self, state_s: TrainState, minibatches: int) -> TrainState:
-        """A whole state [S, B], which every process has, onto the devices."""
+    def place(self, state_s: Any, minibatches: int, told: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
+        """A whole state [S, B] onto the devices, array by array; `told` may get each from another process."""
         if self.count == 1:
             return state_s
         mesh = self.mesh()
 
-        def put(leaf: Any, spec: Any) -> Any:
+        def put(spec: Any, leaf: Any) -> Any:
+            leaf = told(leaf)
             if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-                return jax.random.wrap_key_data(put(jax.random.key_data(leaf), spec), impl=jax.random.key_impl(leaf))
-            whole = np.asarray(leaf)
+                return jax.random.wrap_key_data(spread(spec, jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
+            return spread(spec, leaf)
+
+        def spread(spec: Any, leaf: Any) -> Any:
+            whole = _cut(minibatches, np.asarray(leaf)) if spec is SHARED else np.asarray(leaf)
             return jax.make_array_from_callback(whole.shape, NamedSharding(mesh, spec), lambda index: whole[index])
 
-        cut = _actors(partial(_cut, minibatches), state_s)
-        return TrainState(*(jax.tree.map(lambda x, s=s: put(x, s), part) for part, s in zip(cut, STATE, strict=True)))
+        return TrainState(*(jax.tree.map(partial(put, s), part) for part, s in zip(state_s, STATE, strict=True)))
 
     def aside(self) -> AbstractContextManager[Any]:
         """Where to read a whole state that may be larger than one device: into the host's memory."""
@@ -98,7 +101,10 @@ class Devices:
         return nullcontext()
 
     def whole(self, state_s: TrainState) -> TrainState:
-        """The state [S, B] as one device would have it, on every process's host; all processes must call this."""
+        """The state [S, B] as one device would have it, on the first process's host; all processes must call this.
+
+        The others get zeros without a size in place of environments and memories, which may fill a host.
+        """
         if self.count == 1:
             return state_s
         found: TrainState = _actors(_join, jax.tree.map(_fetch, state_s))
@@ -170,9 +176,15 @@ def _join(leaf: Any) -> Any:
 
 
 def _fetch(leaf: Any) -> Any:
-    """An array of all devices as one of this process: one at a time, as its copies may fill a device."""
+    """An array of all devices as one of this process."""
     if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(_fetch(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
     if leaf.is_fully_addressable or leaf.is_fully_replicated:
         return np.asarray(leaf)
-    return np.asarray(multihost_utils.process_allgather(leaf, tiled=True))
+    # By minibatch: on the way, every device has a copy.
+    parts = [_first_keeps(multihost_utils.process_allgather(leaf[:, n], tiled=True)) for n in range(leaf.shape[1])]
+    return np.stack(parts, axis=1)
+
+
+def _first_keeps(array: Any) -> Any:
+    return np.asarray(array) if jax.process_index() == 0 else np.zeros((len(array), 0), array.dtype)

@@ -28,6 +28,7 @@ from hcam.runs.text import printable
 
 HEARTBEAT = 30  # seconds without a sign of life after which a process counts as dead
 ARRIVAL = 300  # seconds that the first process waits for the others
+PIECE = 2**28  # bytes that are told at once
 LOST = 4  # exit status of a process that cannot go on without another one
 
 # Reads what to say in the end, and says it when its input ends: that is, however the process that writes it has ended.
@@ -181,32 +182,31 @@ def told(ask: Callable[[], Any]) -> Any:
     return answer["found"]
 
 
-def told_arrays(tree: Any, kinds: Any) -> Any:
-    """Arrays of the first process, of these shapes and dtypes, on the hosts of all: one at a time, and bit for bit."""
+def told_array(leaf: Any) -> Any:
+    """An array of the first process, bit for bit, on the host of each; the others give its shape and dtype."""
     if jax.process_count() == 1:
-        return tree
-    leaves = [None] * len(jax.tree.leaves(kinds)) if tree is None else jax.tree.leaves(tree)
-    found = [_told_array(leaf, kind) for leaf, kind in zip(leaves, jax.tree.leaves(kinds), strict=True)]
-    return jax.tree.unflatten(jax.tree.structure(kinds), found)
-
-
-def _told_array(leaf: Any, kind: Any) -> Any:
-    if jax.numpy.issubdtype(kind.dtype, jax.dtypes.prng_key):
-        impl: list[Any] = []
-        jax.eval_shape(lambda key: impl.append(jax.random.key_impl(key)), kind)
-        inside = jax.eval_shape(jax.random.key_data, kind)
-        given = None if leaf is None else jax.random.key_data(leaf)
-        return jax.random.wrap_key_data(_told_array(given, inside), impl=impl[0])
-    data = b"" if leaf is None else np.asarray(leaf, order="C").tobytes()
-    return np.frombuffer(_bytes_of_first(data), kind.dtype).reshape(kind.shape)
+        return leaf
+    if not jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        data = np.asarray(leaf, order="C").tobytes() if is_first() else b""
+        return np.frombuffer(_bytes_of_first(data), leaf.dtype).reshape(leaf.shape)
+    impl: list[Any] = []
+    jax.eval_shape(lambda key: impl.append(jax.random.key_impl(key)), leaf)
+    data_of: Any = jax.random.key_data
+    inside = data_of(leaf) if is_first() else jax.eval_shape(data_of, leaf)
+    return jax.random.wrap_key_data(told_array(inside), impl=impl[0])
 
 
 def _bytes_of_first(data: bytes) -> bytes:
-    """As bytes, since numbers would be added to zeros: that loses the sign of a zero."""
+    """As bytes, since numbers would be added to zeros: that loses the sign of a zero. In pieces, which devices hold."""
     send: Any = multihost_utils.broadcast_one_to_all
-    size = int(send(np.int32(len(data) if is_first() else 0)))
-    buffer = np.frombuffer(data, np.uint8) if is_first() else np.zeros(size, np.uint8)
-    return np.asarray(send(buffer)).tobytes()
+    pieces, rest = map(int, send(np.array(divmod(len(data), PIECE), np.int32)))
+    size = pieces * PIECE + rest
+    found = []
+    for begin in range(0, size, PIECE):
+        length = min(PIECE, size - begin)
+        piece = np.frombuffer(data, np.uint8, length, begin) if is_first() else np.zeros(length, np.uint8)
+        found.append(np.asarray(send(piece)).tobytes())
+    return b"".join(found)
 
 
 class Agreement:

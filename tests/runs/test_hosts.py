@@ -170,8 +170,8 @@ def test_alone_a_wish_is_granted_at_once():
 
 def test_alone_nothing_is_sent():
     assert hosts.told(lambda: {"x": 1}) == {"x": 1}
-    tree = {"x": jnp.ones(2)}
-    assert hosts.told_arrays(tree, None) is tree
+    leaf = jnp.ones(2)
+    assert hosts.told_array(leaf) is leaf
     with pytest.raises(OSError, match="full"):
         hosts.told(lambda: (_ for _ in ()).throw(OSError("full")))
 
@@ -206,16 +206,18 @@ def test_what_the_first_reads_or_refuses_all_know(others: Any):
         hosts.told(lambda: pytest.fail("only the first asks"))
 
 
-def test_arrays_arrive_bit_for_bit(others: Any):
+@pytest.mark.parametrize("piece", [hosts.PIECE, 3])
+def test_arrays_arrive_bit_for_bit(others: Any, piece: int, monkeypatch: pytest.MonkeyPatch):
     """A zero keeps its sign and a NaN its payload; also keys, and kinds of numbers that others cannot add."""
+    monkeypatch.setattr(hosts, "PIECE", piece)
     bits = np.array([0x80000000, 0x7FC00123, 1], np.uint32).view(np.float32)
     tree: Any = {"x": bits, "b": np.array([True, False]), "half": jnp.full((2, 3), -0.0, jnp.bfloat16)}
     tree |= {"key": jax.random.key(3), "empty": np.zeros((0, 2), np.int8), "one": np.int32(7)}
     kinds = jax.eval_shape(lambda: jax.tree.map(jnp.asarray, tree))
     others(0)
-    hosts.told_arrays(tree, kinds)
+    jax.tree.map(hosts.told_array, tree)
     others(1)
-    found = hosts.told_arrays(None, kinds)
+    found = jax.tree.map(hosts.told_array, kinds)
     for name in tree:
         one, two = (jax.random.key_data(t[name]) if name == "key" else np.asarray(t[name]) for t in (tree, found))
         assert np.asarray(one).tobytes() == np.asarray(two).tobytes()

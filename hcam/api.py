@@ -13,7 +13,8 @@ from hcam.adapters import raising_host_errors
 from hcam.config import Config, TaskConfig, differences, read, to_json
 from hcam.envs import registry
 from hcam.envs.environment import Environment
-from hcam.runs import evaluate, loggers, measure, pretrained, progress, rewards
+from hcam.learning.devices import choose
+from hcam.runs import evaluate, hosts, loggers, measure, pretrained, progress, rewards
 from hcam.runs.folder import RunFolder, fresh_name, write_eval
 from hcam.runs.pretrained import Trained
 from hcam.training import make_learner
@@ -44,6 +45,7 @@ def train(
     tensorboard: bool = False,
     wandb: bool = False,
     minutes: float | None = None,
+    devices: int | None = None,
 ) -> Trained:
     """Trains an agent in a run folder, evaluates it, and loads it.
 
@@ -55,26 +57,25 @@ def train(
       tensorboard: also write TensorBoard files into the run folder.
       wandb: also log to Weights & Biases.
       minutes: stop and save after this time, compilation included, as a signal would; `resume` continues.
+      devices: how many share the environments; if not given, all that divide a minibatch. It may change on a resume.
 
     Raises StoppedError where a signal or the end of its minutes stopped it.
     """
     deadline = after(minutes)
     config = settings(config, env, resume)
     env = config.task.make() if env is None else env
-    learner = make_learner(config, env)  # refuses what does not fit, before there is a folder
-    if resume:
-        folder = RunFolder.open(Path(resume))
-    else:
-        short = config.task.task.rpartition(":")[2]
-        path = Path(run) if run else fresh_name(Path("runs"), f"{short}-{_memory(config)}")
-        folder = RunFolder.create(path, to_json(config) | facts(config.task, env))
+    shared = choose(devices, config.learner.environments, config.learner.minibatches, not env.is_saved)
+    learner = make_learner(config, env, shared)  # refuses what does not fit, before there is a folder
+    folder = hosts.open_folder(_folder(config, env, run, resume), to_json(config))
     steps, title = config.updates * config.steps_per_update, f"{folder.path}"
     chosen: list[loggers.Logger] = []
     scored_by, oracle = measure.find(env.scored_by), folder.config.get("oracle")
-    display = progress.Display(steps, title, measure=scored_by, oracle=oracle)
+    console = None if hosts.is_first() else progress.silent()
+    display = progress.Display(steps, title, console, measure=scored_by, oracle=oracle)
     with folder, display, raising_host_errors(env):
         try:
-            chosen += loggers.loggers(folder.path, tensorboard, wandb, to_json(config))
+            if hosts.is_first():
+                chosen += loggers.loggers(folder.path, tensorboard, wandb, to_json(config))
             for line in summary(config, learner):
                 display.say(line)
             state_s, stopped = loop(config, learner, folder, display, chosen, deadline)
@@ -82,13 +83,17 @@ def train(
                 display.say(f"continue with: hcam train --resume {folder.path}")
                 raise StoppedError(stopped, folder.path)
             levels = {name: config.task.level_params(env, name) for name in config.task.level_names(env)}
+            params_s = shared.local(state_s.params)
             results = evaluate.evaluate_all(
-                learner.agent, env, state_s.params, levels, config.run.eval_episodes, on_progress=display.evaluating
+                learner.agent, env, params_s, levels, config.run.eval_episodes, on_progress=display.evaluating
             )
-            write_eval(folder.path, results)
+            if hosts.is_first():
+                write_eval(folder.path, results)
         finally:
             for logger in chosen:
                 logger.close()
+    if not hosts.is_first():  # they may not see the folder
+        return Trained(config, learner.agent, env, params_s, {"steps": steps}, folder.path)
     return pretrained.load(folder.path, env=env)
 
 
@@ -101,11 +106,21 @@ def after(minutes: float | None) -> float:
     return time.monotonic() + 60 * minutes
 
 
+def _folder(config: Config, env: Environment, run: Path | str | None, resume: Path | str | None) -> Any:
+    """How to make or open the run folder."""
+    if resume:
+        return lambda: RunFolder.open(Path(resume))
+    known = to_json(config) | facts(config.task, env)
+    short = config.task.task.rpartition(":")[2]
+    path = Path(run) if run else fresh_name(Path("runs"), f"{short}-{_memory(config)}")
+    return lambda: RunFolder.create(path, known)
+
+
 def settings(config: Config | None, env: Environment | None, resume: Path | str | None) -> Config:
     """The settings of a run, complete; those of a run that is resumed may differ in little."""
     if env is not None and not isinstance(env, Environment):
         raise TypeError(f"env must be an environment of hcam, but is {env!r}: see docs/add_a_task.md.")
-    saved = read(Path(resume)) if resume else None
+    saved = read(Path(resume), hosts.told) if resume else None
     config = config or saved
     if config is None and env is None:
         raise ValueError("train needs settings, an environment or a run to resume: give config, env or resume.")
@@ -161,7 +176,7 @@ def summary(config: Config, learner: Any) -> list[str]:
         f"{task.task}: {', '.join(task.level_names(env))}; the agent sees {shown}",
         *([f"smaller than the published task: {', '.join(smaller)}"] if smaller else []),
         f"memory {_memory(config)}: {layers}width {memory.width}; {size:,} parameters; on "
-        f"{jax.devices()[0].device_kind}",
+        f"{learner.devices.shown()}{jax.devices()[0].device_kind}",
         f"{config.run.steps:,} steps: {config.learner.environments} environments, unrolls of {config.learner.unroll}",
         *nothing_to_remember(config, env),
     ]

@@ -1,7 +1,7 @@
 """Everything that makes a run, as one frozen dataclass put together from its parts; and its way to JSON and back."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -156,9 +156,9 @@ def _built(kind: type, values: Mapping[str, Any]) -> Any:
         raise ValueError(f"config.json is damaged: {error}.") from error
 
 
-def read(folder: Path) -> Config:
-    """What a run was started with, or an exported agent trained with."""
-    saved = dict(read_config(folder))
+def read(folder: Path, told: Callable[[Callable[[], Any]], Any] = lambda ask: ask()) -> Config:
+    """What a run was started with, or an exported agent trained with; `told` may ask another process."""
+    saved = dict(told(lambda: read_config(folder)))
     for name in ("chance", "titles", "scored_by", "oracle"):  # facts for figures, no settings
         saved.pop(name, None)
     return from_json(saved)

@@ -3,7 +3,7 @@
 import math
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,9 +16,10 @@ from hcam.config import Config, to_json
 from hcam.envs.environment import Environment
 from hcam.envs.levels import Mixture
 from hcam.learning import metrics, objectives, optimiser
+from hcam.learning.devices import EVERYWHERE, ONE, STATE, Devices
 from hcam.learning.layout import vmap_seeds
 from hcam.learning.learner import Learner
-from hcam.runs import checkpoint, measure, rewards
+from hcam.runs import checkpoint, hosts, measure, rewards
 from hcam.runs.folder import RunFolder
 from hcam.runs.loggers import Logger
 from hcam.runs.progress import Display
@@ -26,13 +27,14 @@ from hcam.runs.resources import refuse_too_large
 from hcam.types import TrainState
 
 TIME_IS_UP = 14  # what `train` returns where a deadline ended it: the number of SIGALRM
+Folder = RunFolder | hosts.Elsewhere
 
 
 class DivergedError(ValueError):
     """A loss is no longer a number."""
 
 
-def make_learner(config: Config, env: Environment | None = None) -> Learner:
+def make_learner(config: Config, env: Environment | None = None, devices: Devices = ONE) -> Learner:
     """Everything that is decided before compilation: what does not fit is refused here."""
     every, unroll = config.objective.reconstruct_every, config.learner.unroll
     if unroll % every:
@@ -48,9 +50,10 @@ def make_learner(config: Config, env: Environment | None = None) -> Learner:
         env_params=env_params,
         levels=len(config.task.level_names(env)),
         optimiser=optimiser.make(config.optimiser, config.updates * config.learner.gradient_steps),
-        objective=objectives.make(config.objective),
+        objective=objectives.make(config.objective, devices),
         config=config.learner,
         full_return_l=full_return_l,
+        devices=devices,
     )
     refuse_too_large(learner, config.run.seeds)
     return learner
@@ -72,7 +75,7 @@ def full_returns(config: Config, env: Environment) -> Any:
 def train(
     config: Config,
     learner: Learner,
-    folder: RunFolder,
+    folder: Folder,
     display: Display,
     loggers: Sequence[Logger] = (),
     deadline: float = math.inf,
@@ -85,30 +88,16 @@ def train(
     random keys and counters, so that the run is the same, bit for bit, as if it had never stopped.
     """
     levels, scored = config.task.level_names(learner.env), measure.find(learner.env.scored_by)
-    seed_s = jnp.arange(config.run.seeds, dtype=jnp.int32) + config.run.seed
-    init = jax.jit(jax.vmap(lambda seed: learner.init(jax.random.key(seed))))
-    kinds, numbers = jax.eval_shape(init, seed_s), ("steps", "seconds", "best")
-    found = checkpoint.restore(folder.checkpoints, kinds, numbers=numbers, on_skip=display.say)
-    state_s, saved = found or (init(seed_s), {"steps": 0, "seconds": 0.0, "best": -math.inf})
-    if found and not learner.env.is_saved:
-        display.say("environments on the host cannot be saved: their episodes start anew, everything else continues")
-        state_s = state_s._replace(actors_b=init(seed_s).actors_b)
-    refuse_shorter(config, folder, saved)
-    folder.amend(folder.config | to_json(config))
-    folder.rewind(saved["steps"])
-    if found:
-        display.say(f"continuing from {saved['steps']:,} steps")
-    else:
-        folder.begin()
-
+    state_s, saved = begin(config, learner, folder, display)
     display.compiling()
-    update = jax.jit(vmap_seeds(learner.update, config.run.seeds), donate_argnums=0).lower(state_s).compile()
+    update = compiled(config, learner, state_s)
     learning_rate = optimiser.learning_rate(config.optimiser, config.updates * config.learner.gradient_steps)
 
     done, clock = int(state_s.updates[0]), Clock(saved["seconds"])
     pending: list[Any] = []  # metrics of updates since the last row
     unsaved: list[Any] = []  # metrics of rows since the last checkpoint
-    last = done >= config.updates
+    agree = hosts.Agreement(learner.devices)
+    stopped_by, last = 0, done >= config.updates
     with signals() as stopped:
         while not last:
             # Act and learn.
@@ -120,43 +109,88 @@ def train(
 
             # Log. Only here does the host wait for the device. A signal that comes after the next line is seen one
             # update later, so that whatever ends the loop has been logged and saved.
-            last = done >= config.updates or bool(stopped)
-            if not (last or len(pending) == 1024 or clock.due("log", config.run.log_every)):
+            wish = stopped[0] if stopped else 0, clock.due("log", config.run.log_every)
+            stopped_by, log, save = agree(*wish, clock.due("save", config.run.save_every))
+            last = done >= config.updates or stopped_by > 0
+            if not (last or len(pending) == 1024 or log):
                 continue
+            agree.forget()
             pending = jax.device_get(pending)
             refuse_nan(pending, done, config, folder, saved)
             metrics_s = metrics.add(pending)
-            row = metrics.row(
-                metrics_s,
-                levels,
-                update=done,
-                steps=done * config.steps_per_update,
-                seconds=clock.seconds,
-                rate=len(pending) * config.steps_per_update / clock.lap("log"),
-                learning_rate=float(learning_rate(done * config.learner.gradient_steps)),
-            )
+            head: Any = {"update": done, "steps": done * config.steps_per_update, "seconds": clock.seconds}
+            head["rate"] = len(pending) * config.steps_per_update / clock.lap("log")
+            head["learning_rate"] = float(learning_rate(done * config.learner.gradient_steps))
+            row = metrics.row(metrics_s, levels, **head, **learner.devices.noted())
             for write in (folder.append, display.update, *(logger.write for logger in loggers)):
                 write(row)
             unsaved.append(metrics_s)
             pending = []
 
             # Save.
-            if last or clock.due("save", config.run.save_every):
+            if last or save:
                 refuse_not_finite(state_s, row["steps"], folder, saved)
                 score = metrics.score(metrics.row(metrics.add(unsaved), levels), scored.name, scored.least)
                 saved = {"steps": row["steps"], "seconds": row["seconds"], "best": max(saved["best"], score)}
-                if score >= saved["best"]:  # first: wherever this is killed, there is a best one if there is any
-                    checkpoint.save_best(folder.checkpoints, {"params": state_s.params}, saved | {scored.name: score})
-                checkpoint.save(folder.checkpoints, state_s, done, saved, keep=config.run.keep)
-                folder.saved()
+                save_in(folder, learner.devices.whole(state_s), done, saved, {scored.name: score}, config.run.keep)
                 clock.lap("save")
                 unsaved = []
-    if stopped:
+    if stopped_by:
         display.say(f"stopped and saved at {saved['steps']:,} steps")
-    return state_s, stopped[0] if stopped else 0
+    return state_s, stopped_by
 
 
-def refuse_shorter(config: Config, folder: RunFolder, saved: dict[str, Any]) -> None:
+def save_in(
+    folder: Folder, whole_s: TrainState, done: int, saved: dict[str, Any], score: dict[str, float], keep: int
+) -> None:
+    if not isinstance(folder, RunFolder):
+        return
+    if next(iter(score.values())) >= saved["best"]:  # first: wherever this is killed, there is a best one if any
+        checkpoint.save_best(folder.checkpoints, {"params": whole_s.params}, saved | score)
+    checkpoint.save(folder.checkpoints, whole_s, done, saved, keep=keep)
+    folder.saved()
+
+
+def compiled(config: Config, learner: Learner, state_s: TrainState) -> Callable[[TrainState], Any]:
+    every_seed = vmap_seeds(learner.update, config.run.seeds)
+    every_device = learner.devices.spread(every_seed, config.learner.minibatches, found=(STATE, EVERYWHERE))
+    update: Any = jax.jit(every_device, donate_argnums=0).lower(state_s).compile()
+    return update  # type: ignore[no-any-return]
+
+
+def begin(config: Config, learner: Learner, folder: Folder, display: Display) -> tuple[TrainState, dict[str, Any]]:
+    """The state to go on from, on its devices, and what is known of it: a checkpoint, whole, or a new one."""
+    devices, minibatches = learner.devices, config.learner.minibatches
+    seed_s = jnp.arange(config.run.seeds, dtype=jnp.int32) + config.run.seed
+    every_seed = jax.vmap(lambda seed: learner.init(jax.random.key(seed)))
+    init = jax.jit(devices.spread(every_seed, minibatches, given=EVERYWHERE))
+    kinds, numbers = devices.whole_kinds(jax.eval_shape(init, seed_s)), ("steps", "seconds", "best")
+    read: list[Any] = []  # by the first process
+
+    def restore() -> dict[str, Any] | None:
+        with devices.aside():
+            found = checkpoint.restore(folder.checkpoints, kinds, numbers=numbers, on_skip=display.say)
+        read.append(found[0] if found else None)
+        return found[1] if found else None
+
+    found = hosts.told(restore)
+    saved = found or {"steps": 0, "seconds": 0.0, "best": -math.inf}
+    whole_s = read[0] if hosts.is_first() else kinds
+    state_s = devices.place(whole_s, minibatches, hosts.told_array) if found else init(seed_s)
+    if found and not learner.env.is_saved:
+        display.say("environments on the host cannot be saved: their episodes start anew, everything else continues")
+        state_s = state_s._replace(actors_b=init(seed_s).actors_b)
+    refuse_shorter(config, folder, saved)
+    folder.amend(folder.config | to_json(config))
+    folder.rewind(saved["steps"])
+    if found:
+        display.say(f"continuing from {saved['steps']:,} steps")
+    else:
+        folder.begin()
+    return state_s, saved
+
+
+def refuse_shorter(config: Config, folder: Folder, saved: dict[str, Any]) -> None:
     if config.updates * config.steps_per_update < saved["steps"]:
         raise ValueError(
             f"{folder.path} is at {saved['steps']:,} steps already and cannot end at {config.run.steps:,}: "
@@ -164,20 +198,20 @@ def refuse_shorter(config: Config, folder: RunFolder, saved: dict[str, Any]) -> 
         )
 
 
-def refuse_nan(pending: list[Any], done: int, config: Config, folder: RunFolder, saved: dict[str, Any]) -> None:
+def refuse_nan(pending: list[Any], done: int, config: Config, folder: Folder, saved: dict[str, Any]) -> None:
     if found := metrics.first_not_finite(pending):
         number, term = found
         raise diverged(term, (done - len(pending) + number + 1) * config.steps_per_update, folder, saved)
 
 
-def refuse_not_finite(state_s: TrainState, steps: int, folder: RunFolder, saved: dict[str, Any]) -> None:
+def refuse_not_finite(state_s: TrainState, steps: int, folder: Folder, saved: dict[str, Any]) -> None:
     """The last gradient step may have lost parameters without its own losses showing it yet."""
     learned = jax.tree.leaves((state_s.params, state_s.optimiser))
     if not all(np.isfinite(leaf).all() for leaf in jax.device_get(learned)):
         raise diverged("a parameter", steps, folder, saved)
 
 
-def diverged(what: str, steps: int, folder: RunFolder, saved: dict[str, Any]) -> DivergedError:
+def diverged(what: str, steps: int, folder: Folder, saved: dict[str, Any]) -> DivergedError:
     where = f"the last good checkpoint is that of {saved['steps']:,} steps in {folder.checkpoints}"
     return DivergedError(
         f"{what} is not a number any more at {steps:,} steps: lower --learning-rate or --clip, and start again; "

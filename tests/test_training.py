@@ -28,6 +28,7 @@ from hcam.cli.train import parse
 from hcam.config import Config, to_json
 from hcam.envs.environment import Environment
 from hcam.learning import curriculum
+from hcam.learning.devices import ONE, Devices
 from hcam.learning.metrics import EpisodeStats, UpdateMetrics
 from hcam.runs import checkpoint
 from hcam.runs.folder import RunFolder, read_metrics
@@ -274,6 +275,7 @@ class Idle(NamedTuple):
     success: tuple[float, ...] = (0.5,)
     loss_breaks_at: int = -1
     params_break_at: int = -1
+    devices: Devices = ONE
 
     @property
     def env(self) -> Environment:
@@ -350,6 +352,7 @@ def test_rows_come_by_the_clock_and_checkpoints_less_often(tmp_path: Path, idle:
 
     class Slow(NamedTuple):
         env: Environment = learner.env
+        devices: Devices = ONE
 
         def init(self, key: jax.Array) -> TrainState:
             return learner.init(key)

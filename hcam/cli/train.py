@@ -41,18 +41,34 @@ class Train:
     tensorboard: bool = False  # also write TensorBoard files into the run folder
     wandb: bool = False  # also log to Weights & Biases
     minutes: float | None = None  # stop and save after this time, as Ctrl-C does; --resume continues
+    devices: int | None = None  # that share the environments; all that divide a minibatch if not given
+    distributed: bool = False  # one of several processes: a job of SLURM, MPI or Kubernetes says which
+    coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None  # of the first of several processes
+    processes: int | None = None  # how many there are in all
+    process: int | None = None  # which of them this is, from 0
     config: Config
 
 
 def train(words: Sequence[str]) -> int:
+    """Alone, or as one of several processes, which join before anything else."""
+    named = [value_of(words, f"--{name}") for name in ("coordinator", "processes", "process")]
+    if {"-h", "--help"} & set(words) or ("--distributed" not in words and named == [None] * 3):
+        return alone(words)
+    from hcam.runs import hosts
+
+    return hosts.together(hosts.place(*named), lambda: alone(words))
+
+
+def alone(words: Sequence[str]) -> int:
     args = parse(words)
     from hcam.adapters import HostEnvironmentError
     from hcam.api import StoppedError
     from hcam.api import train as run
+    from hcam.runs.hosts import is_first
     from hcam.training import DivergedError
 
     try:
-        where: Any = {"run": args.run, "resume": args.resume, "minutes": args.minutes}
+        where: Any = {"run": args.run, "resume": args.resume, "minutes": args.minutes, "devices": args.devices}
         trained = run(args.config, tensorboard=args.tensorboard, wandb=args.wandb, **where)
     except StoppedError as stopped:
         return stopped.exit_status
@@ -61,7 +77,8 @@ def train(words: Sequence[str]) -> int:
             print(frame, end="", file=sys.stderr)
         print(f"hcam train: {printable(error)}", file=sys.stderr)
         return 3
-    show(trained)
+    if is_first():
+        show(trained)
     return 0
 
 
@@ -97,7 +114,9 @@ def resumed(words: Sequence[str]) -> Train:
     """What a run that is resumed was started with."""
     if other := [flag for flag in ("--run", "--preset") if value_of(words, flag)]:
         raise ValueError(f"a run continues where it is and as it was started: leave out {' and '.join(other)}.")
-    config = read(Path(value_of(words, "--resume") or ""))
+    from hcam.runs import hosts
+
+    config = read(Path(value_of(words, "--resume") or ""), hosts.told)
     name, asked = memories.name_of(config.agent.memory), value_of(words, "--memory")
     if asked not in (None, name):
         raise ValueError(f"a run continues as it was started, but its memory is {name}: leave out --memory.")

@@ -11,6 +11,7 @@ import optax
 from hcam.agent import Agent
 from hcam.envs.environment import Environment
 from hcam.learning import curriculum, layout, metrics, objectives
+from hcam.learning.devices import ONE, Devices
 from hcam.learning.metrics import UpdateMetrics
 from hcam.learning.objectives import Objective
 from hcam.learning.rollout import bootstrap_value, reset_actor, rollout
@@ -51,19 +52,21 @@ class Learner(NamedTuple):
     objective: Objective
     config: LearnerConfig
     full_return_l: Array | None = None  # for the curriculum of a task that is scored by its return
+    devices: Devices = ONE  # which share the environments; then B is the number of this one's in all that follows
 
     def init(self, key: Array) -> TrainState:
         key_params, key_env, key_run = jax.random.split(key, 3)
         params = self.agent.init_params(key_params)
         reset = partial(reset_actor, self.agent, self.env, env_params=self.env_params)
-        actors_b = jax.vmap(reset)(jax.random.split(key_env, self.config.environments))
+        key_b = self.devices.split(key_env, self.config.environments, self.config.minibatches)
+        actors_b = jax.vmap(reset)(key_b)
         record, optimiser = curriculum.init(self.levels), self.optimiser.init(params)
         return TrainState(params, optimiser, actors_b, record, key_run, jnp.int32(0))
 
     def update(self, state: TrainState) -> tuple[TrainState, UpdateMetrics]:
         actors_b, minibatch_n = self.act(state)
         params, optimiser, means = self.learn(state, minibatch_n)
-        episodes = metrics.count(minibatch_n.transitions_tb.end, self.levels)
+        episodes = self.devices.sum(metrics.count(minibatch_n.transitions_tb.end, self.levels))
         record = curriculum.update(state.curriculum, episodes, self.full_return_l)
         state = TrainState(params, optimiser, actors_b, record, state.key, state.updates + 1)
         return state, UpdateMetrics(means, episodes)
@@ -85,6 +88,7 @@ class Learner(NamedTuple):
             config.unroll,
             labelled=self.objective.labelled,
             minibatches=config.minibatches,
+            devices=self.devices,
         )
         actors_b, value_b = bootstrap_value(self.agent, params, actors_b)
         memory_nb, value_nb = layout.split_minibatches((memory_b, value_b), config.minibatches)
@@ -105,6 +109,7 @@ class Learner(NamedTuple):
         ) -> tuple[tuple[Array, Any], dict[str, Array]]:
             params_p, optimiser = carry
             gradient_p, means = jax.grad(loss, has_aux=True)(params_p, *given)
+            gradient_p = self.devices.mean(gradient_p)
             # optax mixes Python numbers and int32 counters.
             with jax.named_scope("optimiser"), jax.numpy_dtype_promotion("standard"):
                 change_p, optimiser = self.optimiser.update(gradient_p, optimiser, params_p)
@@ -119,4 +124,5 @@ class Learner(NamedTuple):
         (params_p, optimiser), means_en = jax.lax.scan(epoch, (params_p, optimiser), done_e)
         means = {name: mean_en.mean() for name, mean_en in means_en.items()}
         first = {f"{name}_first": means_en[name][0, 0] for name in ("ratio", "ratio_deviation") if name in means_en}
-        return unflatten(params_p), layout.unflatten_state(state.params, optimiser, state.optimiser), means | first
+        means = self.devices.mean(means | first)
+        return unflatten(params_p), layout.unflatten_state(state.params, optimiser, state.optimiser), means

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import tyro
 
 from hcam.agent import Agent
+from hcam.learning.devices import ONE, Devices
 from hcam.learning.vtrace import vtrace
 from hcam.memory import checks
 from hcam.types import Array, Minibatch, Output, Params, Transition
@@ -63,14 +64,23 @@ class Objective(NamedTuple):
     labelled: bool = False  # whether transitions must have labels
 
 
-def make(config: ObjectiveConfig) -> Objective:
-    return Objective(partial(terms, config), partial(weight, config), config.objective == "cross_entropy")
+def make(config: ObjectiveConfig, devices: Devices = ONE) -> Objective:
+    return Objective(
+        partial(terms, config, devices=devices), partial(weight, config), config.objective == "cross_entropy"
+    )
 
 
-def terms(config: ObjectiveConfig, agent: Agent, params: Params, minibatch: Minibatch, count: Array | int) -> Terms:
-    """All losses and diagnostics of a minibatch."""
+def terms(
+    config: ObjectiveConfig,
+    agent: Agent,
+    params: Params,
+    minibatch: Minibatch,
+    count: Array | int,
+    devices: Devices = ONE,
+) -> Terms:
+    """All losses and diagnostics of a minibatch, or of the share of it that this one of several devices has."""
     output_tb = forward(agent, params, minibatch)
-    learned = (cross_entropy_terms if config.objective == "cross_entropy" else vtrace_terms)(
+    learned = (partial(cross_entropy_terms, devices=devices) if config.objective == "cross_entropy" else vtrace_terms)(
         config, output_tb, minibatch
     )
     losses = learned.losses | reconstruction_terms(config, agent, params, output_tb, minibatch, count)
@@ -132,13 +142,18 @@ def vtrace_targets(
     return target_tb, advantage_tb
 
 
-def cross_entropy_terms(config: ObjectiveConfig, output_tb: Output, minibatch: Minibatch) -> Terms:
-    """Cross-entropy with the right actions, a mean over the steps that have one: supervised learning."""
+def cross_entropy_terms(
+    config: ObjectiveConfig, output_tb: Output, minibatch: Minibatch, devices: Devices = ONE
+) -> Terms:
+    """Cross-entropy with the right actions, a mean over the steps that have one: supervised learning.
+
+    Where several devices share the minibatch, over those of all: each device has another number of such steps.
+    """
     label_tb = minibatch.transitions_tb.label
     assert label_tb is not None, "the rollout was not asked for labels"
     log_policy_tba = jax.nn.log_softmax(output_tb.logits)
     known_tb = (label_tb >= 0).astype(jnp.float32)
-    share = jnp.maximum(known_tb.mean(), 1 / known_tb.size)
+    share = jnp.maximum(devices.mean(known_tb.mean()), 1 / (known_tb.size * devices.count))
     chosen_tb = jnp.take_along_axis(log_policy_tba, jnp.maximum(label_tb, 0)[..., None], axis=-1)[..., 0]
     right_tb = (jnp.argmax(output_tb.logits, axis=-1) == label_tb).astype(jnp.float32)
     entropy_tb = -(jnp.exp(log_policy_tba) * log_policy_tba).sum(-1)

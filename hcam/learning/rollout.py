@@ -10,6 +10,7 @@ from hcam.agent import Agent
 from hcam.envs.environment import Environment, Info
 from hcam.envs.levels import Mixture
 from hcam.learning import layout
+from hcam.learning.devices import ONE, Devices
 from hcam.types import ActorState, Array, EnvParams, EpisodeEnd, Inputs, Observation, Output, Params, Transition
 
 
@@ -89,13 +90,17 @@ def rollout(
     greedy: bool = False,
     labelled: bool = False,
     minibatches: int = 1,
+    devices: Devices = ONE,
 ) -> tuple[ActorState, Transition]:
-    """T steps of B environments: the actors after them, and transitions [N, T, B/N], split for learning."""
-    batch = actors_b.episode_length.size
+    """T steps of B environments: the actors after them, and transitions [N, T, B/N], split for learning.
+
+    Where several devices share the environments, B are those of this one.
+    """
+    batch = actors_b.episode_length.size * devices.count
     one = partial(act, agent, env, params, env_params, greedy=greedy, labelled=labelled)
 
     def step(actors_b: ActorState, t: Array) -> tuple[ActorState, Transition]:
-        key_b = jax.random.split(jax.random.fold_in(key, t), batch)
+        key_b = devices.split(jax.random.fold_in(key, t), batch, minibatches)
         return jax.vmap(one)(key_b, actors_b)
 
     return layout.scan_minibatches(step, actors_b, steps, minibatches)

@@ -3,6 +3,7 @@
 Rows and names may hold anything: what cannot be shown as a number is a gap, and no name reaches the terminal raw.
 """
 
+import io
 import math
 import sys
 import time
@@ -191,6 +192,11 @@ class Lossy:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
+
+
+def silent() -> Console:
+    """For a process that has nothing to show, as another one shows it."""
+    return Console(file=io.StringIO(), quiet=True)
 
 
 class Display:

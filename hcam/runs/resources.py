@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from hcam.agent import Agent
+from hcam.learning.devices import ONE
 from hcam.learning.learner import Learner
 from hcam.learning.rollout import act
 from hcam.types import TrainState
@@ -25,7 +26,7 @@ def refuse_too_large(learner: Learner, seeds: int) -> None:
         jax.eval_shape(lambda key: (learner.agent.init_params(key), learner.agent.init_state()), jax.random.key(0))
     except (OverflowError, TypeError) as error:  # an axis that is longer than JAX can count
         raise ValueError(f"this run is too large for any machine ({error}): lower {_LARGE}.") from error
-    available = available_bytes()
+    available = available_bytes(learner.devices.count // jax.process_count())
     for estimate in (state_bytes, needed_bytes):
         needed = seeds * estimate(learner)
         if available and needed > MARGIN * available:
@@ -53,21 +54,25 @@ _LARGE = "--environments, --unroll or the sizes of the memory"
 
 
 def needed_bytes(learner: Learner) -> int:
-    """The state of a run and the transitions of one unroll, of one seed."""
+    """The state of a run and the transitions of one unroll, of one seed, on each of its devices."""
     one, state = _one_environment(learner)
     step = partial(act, one.agent, one.env, labelled=one.objective.labelled)
     _, transition = jax.eval_shape(step, state.params, one.env_params, state.key, _first(state.actors_b))
-    return state_bytes(learner) + learner.config.environments * learner.config.unroll * _bytes(transition)
+    return state_bytes(learner) + _environments(learner) * learner.config.unroll * _bytes(transition)
 
 
 def state_bytes(learner: Learner) -> int:
-    """Parameters, optimiser and actors with their memories, of one seed."""
+    """Parameters, optimiser and actors with their memories, of one seed, on each of its devices."""
     _, state = _one_environment(learner)
-    return _bytes((state.params, state.optimiser)) + learner.config.environments * _bytes(state.actors_b)
+    return _bytes((state.params, state.optimiser)) + _environments(learner) * _bytes(state.actors_b)
+
+
+def _environments(learner: Learner) -> int:
+    return learner.config.environments // learner.devices.count
 
 
 def _one_environment(learner: Learner) -> tuple[Learner, TrainState]:
-    one = learner._replace(config=type(learner.config)(environments=1, unroll=1))
+    one = learner._replace(config=type(learner.config)(environments=1, unroll=1), devices=ONE)
     return one, jax.eval_shape(one.init, jax.random.key(0))
 
 
@@ -79,12 +84,12 @@ def _bytes(tree: Any) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
-def available_bytes() -> int | None:
-    """Of the device, or of this machine where that is the device; None: not known."""
+def available_bytes(devices: int = 1) -> int | None:
+    """Of one device, or its part of this machine's where so many devices are this machine; None: not known."""
     device = jax.devices()[0]
     if device.platform == "cpu":
         try:
-            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // max(1, devices)
         except (AttributeError, ValueError, OSError):  # not on Windows
             return None
     limit = (device.memory_stats() or {}).get("bytes_limit")

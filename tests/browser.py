@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, ViewportSize
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-LAPTOP = {"width": 1366, "height": 768}
-PHONE = {"width": 390, "height": 844}
+LAPTOP: "ViewportSize" = {"width": 1366, "height": 768}
+PHONE: "ViewportSize" = {"width": 390, "height": 844}
 FLAGS = [
     "--headless",
     "--no-sandbox",  # which Chromium refuses to root, as containers are; the pages are our own

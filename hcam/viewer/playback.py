@@ -123,10 +123,10 @@ def by_number(number_tlk: Numbers, weight_tlk: Floats, newest_tlm: Floats | None
 
 
 def _turning_point(frames: list[Frame], steps_t: Step) -> int:
-    """Where a page opens if nobody says what matters: at the last new instruction, or else the last reward."""
+    """Where a page opens if nobody says what matters: at the last new instruction, else the last reward or step."""
     new = [t for t in range(1, len(steps_t.action)) if frames[t].text != frames[t - 1].text]
     rewarded = np.flatnonzero(steps_t.reward > 0)
-    return new[-1] if new else int(rewarded[-1]) if len(rewarded) else 0
+    return new[-1] if new else int(rewarded[-1]) if len(rewarded) else len(steps_t.action) - 1
 
 
 def layers(recall: Chunks | Window | None) -> int:

@@ -83,13 +83,13 @@ def test_events_go_with_the_chunk_that_has_most_of_them():
     assert playback.event_in([], 0, 9) is None
 
 
-def test_pages_open_at_the_last_new_instruction_or_else_the_last_reward():
+def test_pages_open_at_the_last_new_instruction_else_the_last_reward_or_step():
     steps_t: Any = episodes.played(None, 10).steps_t
     steps_t = steps_t._replace(reward=np.array([0, 0, 1, 0, 1, 0, 0, 0, 0, 0]))
     words = [episodes.frame(0, text, 4) for text in "aabbbccccc" + "c"]
     assert playback._turning_point(words, steps_t) == 5
     assert playback._turning_point(words[:1] * 11, steps_t) == 4
-    assert playback._turning_point(words[:1] * 11, steps_t._replace(reward=np.zeros(10))) == 0
+    assert playback._turning_point(words[:1] * 11, steps_t._replace(reward=np.zeros(10))) == 9
 
 
 def test_an_episode_without_its_moments_is_refused():

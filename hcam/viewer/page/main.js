@@ -53,7 +53,7 @@ function showFrame(moment) {
   const {episode} = state;
   const canvas = $("frame");
   const room = $("screen").clientWidth;
-  const most = episode.recall ? 250 : 420;
+  const most = episode.recall ? 250 : 350;
   const [width, height] = fitted(episode, Math.min(room, most));
   drawFrame(sized(canvas, width, height), episode, moment, 0, 0, width, height);
   const text = episode.texts[episode.text[moment]];

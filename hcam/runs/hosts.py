@@ -95,6 +95,11 @@ def together(place: Place, run: Callable[[], int]) -> int:
     """Joins the other processes, runs, and leaves with them. Where this one alone fails, it ends at once."""
     watcher = Watcher()
     _watchers.append(watcher)
+    where = f" at {place.coordinator}" if place.coordinator else ""
+    watcher.will_say(
+        f"hcam train: this process was killed, or did not meet all others{where} in {ARRIVAL} seconds: start all of "
+        "them, each where it can reach the first."
+    )
     try:
         join(place)
         watcher.will_say(advice("start all of them again"))

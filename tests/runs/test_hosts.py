@@ -103,6 +103,19 @@ def test_where_one_is_killed_the_others_end_and_say_how_to_go_on(base: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("process", [0, 1])
+def test_who_waits_for_others_in_vain_says_so(process: int):
+    words = ["train", *TINY, "--coordinator", "127.0.0.1:7", "--processes", "2", "--process", f"{process}"]
+    if process == 0:
+        words[words.index("127.0.0.1:7")] = "127.0.0.1:23457"
+    code = f"from hcam.runs import hosts\nhosts.ARRIVAL = 3\nfrom hcam.cli import main\nmain({words!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
+    assert done.returncode == -signal.SIGABRT
+    said = r"hcam train: this process was killed, or did not meet all others at \S+ in 3 seconds: .*"
+    assert re.fullmatch(said, done.stderr.splitlines()[-1])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
 def test_several_processes_train_evaluate_and_save_what_one_does(base: Path, processes: int):
     """A run of so many processes ends as a run of one that has as many devices, to the rounding of sums."""

@@ -28,6 +28,8 @@ from hcam.runs.text import printable
 
 HEARTBEAT = 30  # seconds without a sign of life after which a process counts as dead
 ARRIVAL = 300  # seconds that the first process waits for the others
+# How XLA begins where what it exchanges with another process did not arrive.
+BROKEN_OFF = "(ABORTED|CANCELLED|DEADLINE_EXCEEDED|FAILED_PRECONDITION|INTERNAL|UNAVAILABLE|UNKNOWN): "
 PIECE = 2**28  # bytes that are told at once
 LOST = 4  # exit status of a process that cannot go on without another one
 
@@ -95,6 +97,11 @@ def together(place: Place, run: Callable[[], int]) -> int:
     """Joins the other processes, runs, and leaves with them. Where this one alone fails, it ends at once."""
     watcher = Watcher()
     _watchers.append(watcher)
+    where = f" at {place.coordinator}" if place.coordinator else ""
+    watcher.will_say(
+        f"hcam train: this process was killed, or did not meet all others{where} in {ARRIVAL} seconds: start all of "
+        "them, each where it can reach the first."
+    )
     try:
         join(place)
         watcher.will_say(advice("start all of them again"))
@@ -147,7 +154,7 @@ def explain(error: BaseException) -> int:
         print("hcam train: stopped.", file=sys.stderr)
         return 130
     text = f"{error}"
-    if re.match(r"[A-Z_]+: ", text):  # a status of XLA's: what was exchanged with another process did not arrive
+    if re.match(BROKEN_OFF, text):
         print(f"hcam train: {printable(text.splitlines()[0])}", file=sys.stderr)
         for watcher in _watchers:
             print(watcher.text, file=sys.stderr)

@@ -48,7 +48,6 @@ def evaluate(
     from hcam.api import load
     from hcam.runs import goals as counts
     from hcam.runs import measure
-    from hcam.runs.checkpoint import warn
     from hcam.runs.evaluate import evaluate_all
     from hcam.runs.progress import Display
 
@@ -74,13 +73,27 @@ def evaluate(
         Console().print(table_of(results, title, measure.find(env.scored_by)))
         tell_goals(steps_by_goal)
     finally:  # what was asked for as a file is not lost with the reader of the table, as in `| head -1`
-        if out:
-            with explained(f"{out} cannot be written"):
-                write_file(out, as_json(about | results))
-            warn(f"numbers: {out}")
-        if goals:
-            write_goals(goals, about, steps_by_goal, {level: env.title(level) for level in params})
+        write_files(out, goals, about, results, steps_by_goal, {level: env.title(level) for level in params})
     return 0
+
+
+def write_files(
+    out: Path | None,
+    goals: Path | None,
+    about: dict[str, Any],
+    results: dict[str, Any],
+    steps_by_goal: dict[str, Any],
+    titles: dict[str, str],
+) -> None:
+    """Writes those that were asked for."""
+    from hcam.runs.checkpoint import warn
+
+    if out:
+        with explained(f"{out} cannot be written"):
+            write_file(out, as_json(about | results))
+        warn(f"numbers: {out}")
+    if goals:
+        write_goals(goals, about, steps_by_goal, titles)
 
 
 def facts(trained: Trained, levels: Iterable[str]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def test_reproducing_what_is_published_changes_no_byte(published, monkeypatch, c
         assert main([*words, "--steps", "9000000000"]) == 2  # more than any has
         assert "no checkpoint to continue from" in capsys.readouterr().err
         tried += 1
-    assert tried >= 8
+    assert tried == sum(len(list((published / task).glob("*/config.json"))) for task in recipes.every()) > 0
     assert hashes(published) == before
 
 

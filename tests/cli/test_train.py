@@ -194,7 +194,7 @@ def test_eval_looks_whether_it_can_write_before_it_plays(
     monkeypatch.setattr(evaluate, "evaluate_all", lambda *args, **options: pytest.fail("it was played"))
     assert main(["eval", str(undisturbed[0]), "--out", str(tmp_path / where)]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert re.search(r"(is a folder: give --out the name of a file|cannot be written \(.*\))", last)
+    assert re.search(r"(is a folder: give the name of a file|cannot be written \(.*\))", last)
 
 
 def test_eval_prints_before_it_writes(

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,6 +40,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache  # every rule reads every file
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=name_of(path))
 
@@ -132,15 +134,15 @@ def test_a_task_is_named_in_its_own_files_only():
     """Everything else asks the environment, or its recipe. Examples in docstrings and comments are no knowledge."""
     assert tasks()
     problems = []
-    for task in tasks():
-        own = (PACKAGE / "envs" / "tasks" / task, PACKAGE / "recipes" / f"{task}.py")
-        for path in python_files(PACKAGE):
+    for path in python_files(PACKAGE):
+        tree = parse(path)
+        texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)} - docstrings(tree)
+        known = {name for node in ast.walk(tree) for name in (getattr(node, "id", ""), getattr(node, "attr", ""))}
+        known |= texts | {name for _, _, name in imports_of(path)}
+        for task in tasks():
+            own = (PACKAGE / "envs" / "tasks" / task, PACKAGE / "recipes" / f"{task}.py")
             if path in own or any(folder in path.parents for folder in own) or path == own[0].with_suffix(".py"):
                 continue
-            tree = parse(path)
-            texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)} - docstrings(tree)
-            known = {name for node in ast.walk(tree) for name in (getattr(node, "id", ""), getattr(node, "attr", ""))}
-            known |= texts | {name for _, _, name in imports_of(path)}
             found = [text for text in known if isinstance(text, str) and knows(text, task)]
             found += [task] if task in texts else []
             problems += [f"{name_of(path)} knows {text!r}" for text in found]

@@ -11,8 +11,9 @@ from hcam.envs import make
 from hcam.envs.body import BACKWARD, FORWARD, STAY, TURN_LEFT, TURN_RIGHT
 from hcam.envs.check import check
 from hcam.envs.play import at_random, begin, knowing, play
-from hcam.envs.tasks.objects import Objects, room
+from hcam.envs.tasks.objects import Objects, objects, room
 from hcam.envs.tasks.objects.levels import PAPER_LEVELS, QUICK_LEVELS, Level
+from tests.envs.tasks.undrawn import undrawn
 
 ENV: Any = Objects(width=16, height=12)
 LEVELS = (*PAPER_LEVELS, *QUICK_LEVELS)
@@ -74,6 +75,14 @@ def played(policy, levels, batch, steps):
 
 
 def test_keeps_the_contract():
+    env = undrawn(ENV, objects._instruction)
+    report = check(env, env.params("quick_delay0", "quick_delay1"), batch=4, steps=150)
+    assert report.terminated
+    assert report.truncated
+
+
+@pytest.mark.slow
+def test_keeps_the_contract_with_its_pictures():
     report = check(ENV, ENV.params("quick_delay0", "quick_delay1"), batch=4, steps=150)
     assert report.terminated
     assert report.truncated

@@ -9,14 +9,22 @@ from hcam.envs import make
 from hcam.envs.body import FORWARD, LIFT, STAY, TURN_RIGHT
 from hcam.envs.check import check
 from hcam.envs.render.things import THINGS
-from hcam.envs.tasks.words import VOCABULARY, Words
+from hcam.envs.tasks.words import VOCABULARY, Words, words
 from hcam.envs.tasks.words.episodes import DISTRACTOR, LEARNING, TEST, things_in
 from hcam.envs.tasks.words.levels import DISTRACTORS, WORDS
 from hcam.envs.tasks.words.words import NEVER
+from tests.envs.tasks.undrawn import undrawn
 from tests.envs.tasks.words.playing import ENV, bring, expert, kind, opening, step, text, until
 
 
 def test_it_keeps_the_contract():
+    env = undrawn(ENV, words._instruction)
+    report = check(env, env.params("quick_distractors0", "quick_episodes2_distractors0"), batch=4, steps=300)
+    assert report.terminated
+
+
+@pytest.mark.slow
+def test_it_keeps_the_contract_with_its_pictures():
     report = check(ENV, ENV.params("quick_distractors0", "quick_episodes2_distractors0"), batch=4, steps=300)
     assert report.terminated
 

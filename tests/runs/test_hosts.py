@@ -22,7 +22,7 @@ from hcam.cli import main
 from hcam.learning.devices import ONE
 from hcam.runs import hosts
 from hcam.runs.folder import read_metrics
-from tests.test_training import assert_same_bits, compiled_in, last_of
+from tests.test_training import assert_same_bits, compiled_in, last_of, names
 
 TINY = ["first_symbol", "--levels", "blanks2", "--memory", "lstm", "--width", "8", "--layers", "1", "--hidden", "8"]
 TINY += ["--environments", "8", "--unroll", "8", "--minibatches", "2", "--schedule", "constant", "--eval-episodes", "8"]
@@ -69,14 +69,14 @@ class Job:
         while not self.has_begun(run) and self.processes[0].poll() is None:
             time.sleep(0.02)
 
-    def wait_for_row(self, run: Path) -> None:
-        """Until this job has told of an update, which comes after what it has rewound."""
-        metrics = run / "metrics.jsonl"
-        size, begun = -1, metrics.stat().st_size if metrics.exists() else 0
-        while not begun < size and self.processes[0].poll() is None:
-            begun = min(begun, size) if size >= 0 else begun
+    def wait_for_save(self, run: Path) -> None:
+        """Until there is another checkpoint than before."""
+        known = names(run) if (run / "checkpoints").exists() else []
+        while self.processes[0].poll() is None:
+            now = names(run) if (run / "checkpoints").exists() else []
+            if [name for name in now if name.startswith("0") and name.endswith(".json") and name not in known]:
+                break
             time.sleep(0.02)
-            size = metrics.stat().st_size if metrics.exists() else 0
 
 
 def kill_one(job: Job, which: int, run: Path) -> float:
@@ -169,7 +169,7 @@ def test_killed_twenty_times_it_ends_with_the_bits_of_an_undisturbed_run(base: P
         job = Job(base, ["--resume", f"{run}"] if there else [*words, "--run", f"{run}"])
         job.wait_for_begin(run)
         if chance.random() < 0.8:  # while it trains; else while it reads or compiles
-            job.wait_for_row(run)
+            job.wait_for_save(run)
         time.sleep(chance.uniform(0, 2))
         seconds.append(kill_one(job, chance.randrange(2), run))
         rows = read_metrics(run) if (run / "metrics.jsonl").exists() else []

@@ -26,9 +26,11 @@ def refuse_too_large(learner: Learner, seeds: int) -> None:
         jax.eval_shape(lambda key: (learner.agent.init_params(key), learner.agent.init_state()), jax.random.key(0))
     except (OverflowError, TypeError) as error:  # an axis that is longer than JAX can count
         raise ValueError(f"this run is too large for any machine ({error}): lower {_LARGE}.") from error
-    available = available_bytes(learner.devices.count // jax.process_count())
+    available = available_bytes()
+    # Emulated devices share the memory of their machine.
+    sharing = learner.devices.count // jax.process_count() if jax.devices()[0].platform == "cpu" else 1
     for estimate in (state_bytes, needed_bytes):
-        needed = seeds * estimate(learner)
+        needed = sharing * seeds * estimate(learner)
         if available and needed > MARGIN * available:
             raise ValueError(
                 f"this run needs at least {min(needed, LARGEST) / 1e9:,.1f} GB of memory, but this machine has "
@@ -84,12 +86,12 @@ def _bytes(tree: Any) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
-def available_bytes(devices: int = 1) -> int | None:
-    """Of one device, or its part of this machine's where so many devices are this machine; None: not known."""
+def available_bytes() -> int | None:
+    """Of the device, or of this machine where that is the device; None: not known."""
     device = jax.devices()[0]
     if device.platform == "cpu":
         try:
-            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // max(1, devices)
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         except (AttributeError, ValueError, OSError):  # not on Windows
             return None
     limit = (device.memory_stats() or {}).get("bytes_limit")

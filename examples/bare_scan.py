@@ -115,7 +115,7 @@ def draw(episode: Any, score_qv: Any, recall: Any, path: Path) -> None:
 
     names = [*"ABCDEFGH", *"01234567", *"·" * NOISE, "?"]
     label_t = ["".join(names[symbol] for symbol in symbols) for symbols in episode.symbol_t2.tolist()]
-    chunk_k, relevance_k, within_khc = (layers[0][-1] for layers in recall[1:])  # of the one layer, at the last step
+    chunk_k, relevance_k, within_khc = (layers[0][-1] for layers in recall[1:4])  # of the one layer, at the last step
     shown, size = int(episode.shown_q[-1]), HCAM.chunk
     best = range(int(chunk_k[0]) * size, (int(chunk_k[0]) + 1) * size)
     gold: dict[str, Any] = {"color": "#ffe680", "lw": 0, "zorder": 0, "label": f"where “{label_t[shown]}” was shown"}

@@ -20,7 +20,7 @@ PAGES = sorted(str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *(RO
 BLOCK = re.compile(r"^```(?:bash|sh)?\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 TOML = re.compile(r"^```toml\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)  # the entry points of a package
 INLINE = re.compile(r"(?<!`)`(hcam\s[^`]+)`(?!`)")
-FOLDERS = ("eval", "export", "report")  # commands whose words are folders of runs, or agents
+FOLDERS = ("attention", "eval", "export", "report", "watch")  # commands whose words are folders of runs, or agents
 
 
 def commands(text: str) -> list[list[str]]:
@@ -88,6 +88,8 @@ def wrong_value(task: str, named: dict[str, list[str]]) -> str:
         return f"{task} has no preset {', '.join(wrong)}"
     if task in envs.names() and "--env-arg" not in named:
         for level in [*named.get("--level", []), *named.get("--levels", [])]:
+            if level.startswith("$"):  # of a loop in a shell
+                continue
             try:
                 environment(task).level(level)
             except ValueError as error:
@@ -102,6 +104,8 @@ def task_of(command: str, named: dict[str, list[str]]) -> str:
         agent = re.match(r"(?:runs/|pretrained:)(\w+)", first)
         found = agent[1].replace("quickstart", "ballet") if agent else ""
         return found if found in envs.names() else ""
+    if (command, first) == ("reproduce", "next"):
+        return ""
     return first or ("ballet" if command in ("train", "bench train", "bench env") else "")
 
 

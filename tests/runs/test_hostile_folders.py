@@ -305,7 +305,7 @@ def test_hcam_report_ends_well_whatever_it_finds(
         codes.append(main(["report", f"{number}"]))
         said = capsys.readouterr()
         assert said.err.count("\n") == (0 if codes[-1] == 0 else 1), f"{name}: {what}"
-        assert ("learning curves: curves.png\n" in said.out) == (codes[-1] == 0)
+        assert ("learning curves: curves.png, curves.svg\n" in said.out) == (codes[-1] == 0)
         assert not {"\x1b", "\r"} & set(said.out + said.err)
     assert set(codes) == {0, 2}
     assert len(codes) > 40

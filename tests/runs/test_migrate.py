@@ -244,7 +244,7 @@ def test_every_folder_of_the_repository_is_read(folder):
     [
         ("results/ballet/hcam-0", "hcam"),
         ("results/ballet/trxl-0", "trxl"),
-        ("results/ballet/lstm-0", "lstm"),
+        ("results/ablations/lstm/six-levels", "lstm"),
         ("results/ballet/hcam-246-0", "hcam-246"),
         ("hcam/pretrained_agents/ballet", "hcam"),
     ],

@@ -12,7 +12,7 @@ from hcam.agent import AgentConfig
 from hcam.agent.encoder import EncoderConfig
 from hcam.agent.heads import HeadsConfig
 from hcam.config import Config, RunConfig, TaskConfig
-from hcam.envs.tasks.words.levels import HELD_OUT_LEVELS, TRAINING_LEVELS, Level
+from hcam.envs.tasks.words.levels import HELD_OUT_LEVELS, NEAR_LEVELS, QUICK_LEVELS, TRAINING_LEVELS, Level
 from hcam.learning.learner import LearnerConfig
 from hcam.learning.objectives import ObjectiveConfig
 from hcam.learning.optimiser import OptimiserConfig
@@ -21,6 +21,7 @@ from hcam.recipes.recipe import Experiment, Recipe, Reported, Section, memory_of
 TASK = "words"
 CHUNK, UNROLL, EXTRA = 16, 128, 256  # "HCAM chunk size", "training unroll length", "TrXL extra length", appendix A.2
 LONGEST = Level().max_steps
+TO_BEGIN_WITH = (*NEAR_LEVELS, QUICK_LEVELS[0])
 KEPT = 640  # steps that `fast` remembers
 
 
@@ -52,13 +53,20 @@ def fast(memory: str) -> Config:
 
     An agent that finds its way needs 40 to 70 steps for an episode of training and some 320 for the longest that are
     evaluated: 40 chunks of 16 steps hold twice as many. An object is some 15 steps away, and so is the horizon. Images
-    are half as wide and high as the paper's, since the encoder would take most of the time.
+    are half as wide and high as the paper's, since the encoder would take most of the time. An agent begins to recall
+    where episodes are short: most of the first steps are of two small rooms, in which it only has to turn, and the
+    curriculum leaves them when they are mastered.
     """
     base = paper(memory)
     own = {"hcam": {"slots": KEPT // CHUNK}}
     return replace(
         base,
-        task=TaskConfig(task=TASK, options={"width": 48, "height": 36}),
+        task=TaskConfig(
+            task=TASK,
+            levels=(*TRAINING_LEVELS, *TO_BEGIN_WITH),
+            weights=(1.0, 1.0, 1.0, 3.0, 2.0),
+            options={"width": 48, "height": 36},
+        ),
         agent=replace(
             base.agent,
             memory=replace(base.agent.memory, width=256, **own.get(memory, {})),
@@ -146,7 +154,8 @@ _memories = ("hcam", "trxl", "lstm")
 SECTIONS = (
     Section(
         "Trained on up to 2 distractors",
-        "All learn the same mixture of three levels: no distractor, one or two between learning and test.",
+        "All learn the same mixture of levels: no distractor, one or two between learning and test, and two small "
+        "rooms to begin with.",
         _memories,
         TRAINING_LEVELS,
         figure="training",
@@ -171,8 +180,10 @@ READING = """\
 * The task is a reconstruction, seen through a ray caster: `docs/tasks/words.md` has every choice that the paper leaves
   open. One second is 4 steps.
 * The settings are those of `--preset fast`: the paper's task and agent, narrower, with settings for one GPU
-  (`hcam/recipes/words.py`), the same for every memory; also a curriculum, which samples levels in proportion to the
-  variance of their outcome (`docs/training.md`). Evaluations play every level equally often.
+  (`hcam/recipes/words.py`), the same for every memory. Images have half of the published width and height. Training
+  begins with two levels that the paper does not have, `near_distractors0` and `quick_distractors0`: all objects are in
+  view and within reach. A curriculum samples levels in proportion to the variance of their outcome
+  (`docs/training.md`). Evaluations play every level equally often.
 """
 
 RECIPE = Recipe(

@@ -6,7 +6,7 @@ All that makes a level easier than another is data, so that one program plays ev
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +30,7 @@ QUICK_POOL = ("duck", "mug", "car")  # yellow, blue and red
 RISE = (0.6, 1.0, 0.6, 0.0)  # of an object in its jump, step by step: half out, out, half out, inside
 PAPER_LEVELS = ("delay0", "delay10", "delay20", "delay30")
 QUICK_LEVELS = ("quick_delay0", "quick_delay1", "quick_delay2")
+NEAR_LEVELS = ("near_delay0",)
 
 
 class Rules(NamedTuple):
@@ -109,23 +110,30 @@ class Level:
 
 
 def parse(name: str) -> Level:
-    found = re.fullmatch(r"(quick_)?delay(0|[1-9]\d{0,5})(\.(?:25|5|75))?", name)
+    found = re.fullmatch(r"(quick_|near_)?delay(0|[1-9]\d{0,5})(\.(?:25|5|75))?", name)
     if not found:
         raise ValueError(
             f"there is no Objects level {name!r}: a level is delay{{s}}, with s seconds after each object, such as "
-            f"{', '.join(PAPER_LEVELS)}, or a small one for a CPU, such as {QUICK_LEVELS[1]}."
+            f"{', '.join(PAPER_LEVELS)}, or a small one, such as {QUICK_LEVELS[1]} or {NEAR_LEVELS[0]}."
         )
     delay = float(found[2] + (found[3] or ""))
-    return with_delay(QUICK if found[1] else Level(), delay)
+    return with_delay({"quick_": QUICK, "near_": NEAR}.get(found[1], Level()), delay)
 
 
 def with_delay(level: Level, delay: float) -> Level:
-    return Level(**{**level.__dict__, "delay": delay})
+    return replace(level, delay=delay)
 
 
 def parsed(level: str | Level) -> Level:
     """A level by name, or as it is."""
     return level if isinstance(level, Level) else parse(level)
+
+
+def size_of(level: Level) -> str:
+    """How a level differs from those of the paper, in a word for its title."""
+    if len(level.things) < len(POOL):
+        return "small"
+    return "near" if level.room < Level().room else ""
 
 
 def reach(side: Any) -> Any:
@@ -169,3 +177,5 @@ def _check_places(level: Level) -> None:
 QUICK = Level(
     jumps=1, rise=(1.0, 1.0, 1.0, 0.0), limit=10, room=5.0, box=0.6, object=1.0, near=2.4, far=2.6, things=QUICK_POOL
 )
+# The same with all objects: for a GPU to begin with.
+NEAR = replace(QUICK, things=POOL)

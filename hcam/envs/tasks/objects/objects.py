@@ -28,7 +28,17 @@ from hcam.envs.tasks.objects.episodes import (
     shown_steps,
     to_description,
 )
-from hcam.envs.tasks.objects.levels import BOXES, PAPER_LEVELS, POOL, QUICK_LEVELS, Level, LevelParams, parsed
+from hcam.envs.tasks.objects.levels import (
+    BOXES,
+    NEAR_LEVELS,
+    PAPER_LEVELS,
+    POOL,
+    QUICK_LEVELS,
+    Level,
+    LevelParams,
+    parsed,
+    size_of,
+)
 from hcam.envs.values import check_pixels
 
 WIDTH, HEIGHT = 96, 72  # pixels, as published
@@ -76,7 +86,7 @@ class Objects(Environment):
 
     @property
     def levels(self) -> tuple[str, ...]:
-        return (*PAPER_LEVELS, *QUICK_LEVELS)
+        return (*PAPER_LEVELS, *QUICK_LEVELS, *NEAR_LEVELS)
 
     @property
     def default_levels(self) -> tuple[str, ...]:
@@ -88,11 +98,11 @@ class Objects(Environment):
     def title(self, level: str) -> str:
         known = parsed(level)
         delay = f"{known.delay:g} s delay" if known.delay else "no delay"
-        return f"{delay}, small" if len(known.things) < len(POOL) else delay
+        return f"{delay}, {size}" if (size := size_of(known)) else delay
 
     def delay(self, level: str) -> Delay:
         known = parsed(level)
-        return Delay(steps(known.delay), "small" if len(known.things) < len(POOL) else "")
+        return Delay(steps(known.delay), size_of(known))
 
     def chance(self, level: str) -> float:
         return 1 / BOXES

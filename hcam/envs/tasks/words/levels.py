@@ -35,6 +35,7 @@ HELD_OUT_LEVELS = (
     *("distractors20", "episodes4_distractors1", "episodes3_distractors5"),  # appendix
 )
 QUICK_LEVELS = ("quick_distractors0", "quick_distractors1", "quick_distractors2", "quick_episodes2_distractors0")
+NEAR_LEVELS = ("near_distractors0",)
 
 
 class Rules(NamedTuple):
@@ -104,15 +105,24 @@ class Level:
 
 
 def parse(name: str) -> Level:
-    found = re.fullmatch(r"(quick_)?(?:episodes([1-9])_)?distractors(0|[1-9]\d?)", name)
+    found = re.fullmatch(r"(quick_|near_)?(?:episodes([1-9])_)?distractors(0|[1-9]\d?)", name)
     if not found:
         raise ValueError(
             f"there is no Words level {name!r}: a level is distractors{{D}} or episodes{{E}}_distractors{{D}}, such as "
-            f"{', '.join(HELD_OUT_LEVELS[:2])}, or a small one for a CPU, such as {QUICK_LEVELS[1]}."
+            f"{', '.join(HELD_OUT_LEVELS[:2])}, or a small one, such as {QUICK_LEVELS[1]} or {NEAR_LEVELS[0]}."
         )
     episodes, distractors = int(found[2] or 1), int(found[3])
     base = quick(min(episodes, MAX_EPISODES)) if found[1] else Level()
+    if found[1] == "near_":
+        base = replace(base, things=POOL, words=WORDS)
     return replace(base, episodes=episodes, distractors=distractors)
+
+
+def size_of(level: Level) -> str:
+    """How a level differs from those of the paper, in a word for its title."""
+    if len(level.things) < len(POOL):
+        return "small"
+    return "near" if level.room < Level().room else ""
 
 
 def quick(episodes: int) -> Level:

@@ -34,6 +34,7 @@ from hcam.envs.tasks.words.episodes import (
 from hcam.envs.tasks.words.levels import (
     DISTRACTORS,
     HELD_OUT_LEVELS,
+    NEAR_LEVELS,
     OBJECTS,
     POOL,
     QUICK_LEVELS,
@@ -42,6 +43,7 @@ from hcam.envs.tasks.words.levels import (
     Level,
     LevelParams,
     parsed,
+    size_of,
 )
 from hcam.envs.values import check_pixels
 
@@ -96,7 +98,7 @@ class Words(Environment):
 
     @property
     def levels(self) -> tuple[str, ...]:
-        return (*TRAINING_LEVELS, *HELD_OUT_LEVELS, *QUICK_LEVELS)
+        return (*TRAINING_LEVELS, *HELD_OUT_LEVELS, *QUICK_LEVELS, *NEAR_LEVELS)
 
     @property
     def default_levels(self) -> tuple[str, ...]:
@@ -107,9 +109,10 @@ class Words(Environment):
 
     def title(self, level: str) -> str:
         known = parsed(level)
+        size = size_of(known)
         episodes = f"{known.episodes} episodes, " if known.episodes > 1 else ""
         distractors = f"{known.distractors or 'no'} distractor{'s' * (known.distractors != 1)}"
-        return f"{episodes}{distractors}{' each' if episodes else ''}{', small' if known.room < Level().room else ''}"
+        return f"{episodes}{distractors}{' each' if episodes else ''}{', ' * bool(size)}{size}"
 
     def chance(self, level: str) -> float:
         return 1 / OBJECTS

@@ -256,7 +256,9 @@ def test_facts():
         (40, ""),
         (4, "small"),
     ]
-    assert "small" in env.title("quick_delay0")
+    assert env.title("quick_delay0") == "no delay, small"
+    assert env.title("near_delay2") == "2 s delay, near"
+    assert len(env.smaller(["near_delay0"])) == 3
     assert len(env.level("delay0").pool_x) > sum(env.level("delay0").pool_x.tolist()) >= 10
 
 

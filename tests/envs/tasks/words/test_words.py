@@ -191,8 +191,10 @@ def test_words_owns_its_facts():
     assert ENV.title("distractors1") == "1 distractor"
     assert ENV.title("episodes4_distractors0") == "4 episodes, no distractors each"
     assert ENV.title("quick_distractors2") == "2 distractors, small"
+    assert ENV.title("near_distractors0") == "no distractors, near"
     assert Words().smaller(ENV.default_levels) == []
     assert len(Words(width=32, height=24).smaller(["quick_distractors1"])) == 5
+    assert len(Words().smaller(["near_distractors0"])) == 2
     assert [int(d) for d in ENV.params().level_l.rules.distractors] == [0, 1, 2]
     assert Words().observation_space["image"].shape == (72, 96, 3)
     assert len(WORDS) >= 20

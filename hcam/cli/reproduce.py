@@ -87,7 +87,7 @@ def run(
     if set(experiment.evaluate) & set(now.missing):
         from hcam.cli.evaluate import evaluate
 
-        return evaluate(f"{folder}", level=experiment.evaluate, out=folder / OTHER_LEVELS)
+        return evaluate(f"{folder}", experiment.evaluate, slots=experiment.slots, out=folder / OTHER_LEVELS)
     print(printable(f"{folder}: {now}"))
     return 0
 

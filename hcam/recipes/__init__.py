@@ -1,4 +1,4 @@
-"""One recipe per task, in a file called as the task is: presets, the paper's experiments, words for the results page.
+"""One recipe per task, in a file or a folder called as the task is: presets, experiments, words for the results page.
 
 hcam train TASK --preset quickstart | fast | paper
 hcam reproduce TASK EXPERIMENT

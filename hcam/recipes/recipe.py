@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hcam.agent import memories
 from hcam.config import Config, override
@@ -42,6 +42,7 @@ class Experiment:
     paper: Mapping[str, Reported] = field(default_factory=dict)  # by level, where the paper prints a number
     quote: str = ""  # the paper's words, where it prints no number or has more to say
     evaluate: tuple[str, ...] = ()  # levels that are played after training and never trained on
+    slots: int | Literal["auto"] | None = None  # of memory on these levels, in place of those of training
     places: tuple[int, int] | None = None  # in the queue, if not those of its recipe
 
     def folder(self, root: Path, seed: int) -> Path:
@@ -110,7 +111,8 @@ class Recipe:
         lines = [shlex.join([*words, "--seed", str(seed), "--run", folder.as_posix()])]
         if experiment.evaluate:
             out = (folder / OTHER_LEVELS).as_posix()
-            words = ["hcam", "eval", folder.as_posix(), "--level", *experiment.evaluate, "--out", out]
+            room = [] if experiment.slots is None else ["--slots", str(experiment.slots)]
+            words = ["hcam", "eval", folder.as_posix(), "--level", *experiment.evaluate, *room, "--out", out]
             lines += [shlex.join(words)]
         return lines
 

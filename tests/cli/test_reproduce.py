@@ -35,8 +35,8 @@ def calls(monkeypatch):
         limit = {} if minutes is None else {"minutes": minutes}
         found.append(["train", config, limit | {name: str(path) for name, path in where.items()}])
 
-    def fake_evaluate(agent, level=(), out=None):
-        found.append(["eval", agent, *level])
+    def fake_evaluate(agent, level=(), slots=None, out=None):
+        found.append(["eval", agent, *level, *([] if slots is None else ["slots", slots])])
         judge(out, dict.fromkeys(level, 0.5))
         return 0
 

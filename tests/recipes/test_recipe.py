@@ -33,6 +33,7 @@ RECIPE = Recipe(
             "trxl",
             overrides={"agent.memory.gated": False, "task.levels": ("blanks32", "blanks64")},
             evaluate=("blanks128", "blanks256"),
+            slots="auto",
         ),
     ),
 )
@@ -66,7 +67,8 @@ def test_commands_are_whole():
         "--run results/first_symbol/x-0"
     )
     assert second == (
-        f"hcam eval results/first_symbol/x-0 --level blanks128 blanks256 --out results/first_symbol/x-0/{OTHER_LEVELS}"
+        "hcam eval results/first_symbol/x-0 --level blanks128 blanks256 --slots auto "
+        f"--out results/first_symbol/x-0/{OTHER_LEVELS}"
     )
 
 

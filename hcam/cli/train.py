@@ -41,6 +41,7 @@ class Train:
     tensorboard: bool = False  # also write TensorBoard files into the run folder
     wandb: bool = False  # also log to Weights & Biases
     minutes: float | None = None  # stop and save after this time, as Ctrl-C does; --resume continues
+    workers: int | None = None  # processes that step environments on the host, as gymnasium:ID; one per core but one
     devices: int | None = None  # that share the environments; all that divide a minibatch if not given
     distributed: bool = False  # one of several processes: a job of SLURM, MPI or Kubernetes says which
     coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None  # of the first of several processes
@@ -69,6 +70,7 @@ def alone(words: Sequence[str]) -> int:
 
     try:
         where: Any = {"run": args.run, "resume": args.resume, "minutes": args.minutes, "devices": args.devices}
+        where |= {"workers": args.workers}
         trained = run(args.config, tensorboard=args.tensorboard, wandb=args.wandb, **where)
     except StoppedError as stopped:
         return stopped.exit_status

@@ -102,8 +102,11 @@ class Pool:
         self.source, self.spaces, self.environments, self.say = source, spaces, environments, say
         self.groups, self.restarts, self.step_seconds = groups, 0, step_seconds
         self.fields: dict[str, tuple[tuple[int, ...], str]] = {
-            **{prefix + part.name: ((environments, *part.shape), part.dtype)
-               for prefix in ("", "final ") for part in spaces.parts},
+            **{
+                prefix + part.name: ((environments, *part.shape), part.dtype)
+                for prefix in ("", "final ")
+                for part in spaces.parts
+            },
             **{name: ((environments,), kind) for name, kind in FLAGS.items()},
         }
         self.descriptor = memory.create(self.fields)

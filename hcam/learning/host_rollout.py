@@ -27,12 +27,17 @@ class Received(NamedTuple):
     cut_b: Array  # whether the episode ended because its process did
 
 
+class Decided(NamedTuple):
+    """The actions that the environments of a half are taking."""
+
+    action_b: Array
+    logits_ba: Array
+
+
 class Acting(NamedTuple):
-    """A half in the middle of an unroll: it waits for its environments."""
+    """A half in the middle of an unroll, while it waits for its environments."""
 
     actors_b: ActorState
-    action_b: Array  # taken by the environments now
-    logits_ba: Array
     transitions_tb: Transition  # so far; zeros from there on
     memory_b: Any  # at the unroll's first step
 
@@ -54,60 +59,57 @@ class Programs(NamedTuple):
     halves: int
     unroll: int
 
-    def begin(self, params: Params, key: Array, half: Array, actors_b: ActorState) -> Acting:
+    def begin(self, params: Params, key: Array, half: Array, actors_b: ActorState) -> tuple[Decided, Acting]:
         """The first actions of an unroll."""
         memory_b = actors_b.memory
-        actors_b, action_b, logits_ba = self._decide(params, key, jnp.int32(0), half, actors_b)
-        return Acting(actors_b, action_b, logits_ba, self._no_transitions(actors_b, logits_ba), memory_b)
+        actors_b, decided = self._decide(params, key, jnp.int32(0), half, actors_b)
+        return decided, Acting(actors_b, self._no_transitions(actors_b, decided), memory_b)
 
     def act(
-        self, params: Params, key: Array, t: Array, half: Array, acting: Acting, received: Received
-    ) -> Acting:
+        self, params: Params, key: Array, t: Array, half: Array, decided: Decided, acting: Acting, received: Received
+    ) -> tuple[Decided, Acting]:
         """What step t - 1 came to, and the actions of step t."""
-        actors_b, transitions_tb = self._settle(acting, received, t - 1)
-        actors_b, action_b, logits_ba = self._decide(params, key, t, half, actors_b)
-        return Acting(actors_b, action_b, logits_ba, transitions_tb, acting.memory_b)
+        actors_b, transitions_tb = self._settle(decided, acting, received, t - 1)
+        actors_b, decided = self._decide(params, key, t, half, actors_b)
+        return decided, Acting(actors_b, transitions_tb, acting.memory_b)
 
-    def finish(self, params: Params, acting: Acting, received: Received) -> tuple[ActorState, Unroll]:
+    def finish(self, params: Params, decided: Decided, acting: Acting, received: Received) -> tuple[ActorState, Unroll]:
         """What the last step came to: the actors before the next unroll, and this one."""
-        actors_b, transitions_tb = self._settle(acting, received, jnp.int32(self.unroll - 1))
+        actors_b, transitions_tb = self._settle(decided, acting, received, jnp.int32(self.unroll - 1))
         actors_b, value_b = bootstrap_value(self.agent, params, actors_b)
         return actors_b, Unroll(acting.memory_b, transitions_tb, value_b)
 
     def _decide(
         self, params: Params, key: Array, t: Array, half: Array, actors_b: ActorState
-    ) -> tuple[ActorState, Array, Array]:
+    ) -> tuple[ActorState, Decided]:
         key_b = jax.random.split(jax.random.fold_in(key, t), self.environments)
         mine_b = key_b.reshape(self.halves, -1)[half]
 
-        def one(key: Array, actor: ActorState) -> tuple[ActorState, Array, Array]:
+        def one(key: Array, actor: ActorState) -> tuple[ActorState, Decided]:
             memory, output = self.agent.step(params, actor.memory, actor.inputs)
             action = choose(jax.random.split(key)[0], output.logits)
-            return actor._replace(memory=memory), action, output.logits
+            return actor._replace(memory=memory), Decided(action, output.logits)
 
-        decided: tuple[ActorState, Array, Array] = jax.vmap(one)(mine_b, actors_b)
+        decided: tuple[ActorState, Decided] = jax.vmap(one)(mine_b, actors_b)
         return decided
 
-    def _settle(self, acting: Acting, received: Received, t: Array) -> tuple[ActorState, Transition]:
-        actors_b, transition_b = jax.vmap(self._one)(acting.actors_b, acting.action_b, acting.logits_ba, received)
+    def _settle(self, decided: Decided, acting: Acting, received: Received, t: Array) -> tuple[ActorState, Transition]:
+        actors_b, transition_b = jax.vmap(self._one)(acting.actors_b, decided, received)
         put = partial(jax.lax.dynamic_update_index_in_dim, index=t, axis=0)
-        return actors_b, jax.tree.map(lambda leaf_tb, leaf_b: put(leaf_tb, leaf_b), acting.transitions_tb, transition_b)
+        return actors_b, jax.tree.map(put, acting.transitions_tb, transition_b)
 
-    def _one(
-        self, actor: ActorState, action: Array, logits: Array, received: Received
-    ) -> tuple[ActorState, Transition]:
+    def _one(self, actor: ActorState, decided: Decided, received: Received) -> tuple[ActorState, Transition]:
         """Of one environment; those on the host have no levels and no labels."""
         observation, outcome, cut = received
         level, info = jnp.int32(0), {"cut": cut}
-        return settle(self.agent, self.env, actor, action, logits, None, observation, outcome, info, level)
+        return settle(self.agent, self.env, actor, *decided, None, observation, outcome, info, level)
 
-    def _no_transitions(self, actors_b: ActorState, logits_ba: Array) -> Transition:
-        batch, space = logits_ba.shape[0], self.env.observation_space
+    def _no_transitions(self, actors_b: ActorState, decided: Decided) -> Transition:
+        batch, space = len(decided.action_b), self.env.observation_space
         seen = jax.tree.map(lambda part: jnp.zeros((batch, *part.shape), part.dtype), space)
         flag, number = jnp.zeros(batch, bool), jnp.zeros(batch, jnp.float32)
         received = Received(seen, Outcome(number, flag, flag), flag)
-        action_b = jnp.zeros(batch, jnp.int32)
-        kinds = jax.eval_shape(lambda: jax.vmap(self._one)(actors_b, action_b, logits_ba, received)[1])
+        kinds = jax.eval_shape(lambda: jax.vmap(self._one)(actors_b, decided, received)[1])
         return jax.tree.map(lambda kind: jnp.zeros((self.unroll, *kind.shape), kind.dtype), kinds)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from hcam.host.environment import WorkerEnvironment, raising_errors
 from hcam.host.pool import Pool
 from hcam.learning import curriculum, layout, metrics
-from hcam.learning.host_rollout import Programs, Received, join
+from hcam.learning.host_rollout import Acting, Decided, Programs, Received, join
 from hcam.learning.learner import OF_THE_FIRST, Learner
 from hcam.learning.metrics import EpisodeStats, UpdateMetrics
 from hcam.learning.rollout import Outcome
@@ -41,8 +41,8 @@ class HostUpdate:
         each = partial(each_seed, seeds)
         self.prepare = jax.jit(each(learner.agent.prepare))
         self.begin = jax.jit(each(programs.begin), donate_argnums=3)
-        self.act = jax.jit(each(programs.act), donate_argnums=4)
-        self.finish = jax.jit(each(programs.finish), donate_argnums=1)
+        self.act = jax.jit(each(programs.act), donate_argnums=5)
+        self.finish = jax.jit(each(programs.finish), donate_argnums=2)
         self.join = jax.jit(each(partial(collect, learner)))
         self.learn = jax.jit(each(partial(learn, learner)), donate_argnums=3)
         self.key = jax.jit(each(jax.random.fold_in))
@@ -71,26 +71,26 @@ class HostUpdate:
         """An unroll of all environments; after each step of a half, some gradient steps `between` are begun."""
         params, halves = self.prepare(state_s.params), range(self.halves)
         key = self.key(state_s.key, self._number(number))
-        acting = []
+        now: list[tuple[Decided, Acting]] = []
         for half in halves:
-            acting.append(self.begin(params, key, self._number(half), self.actors_hb[half]))
-            self._send(half, acting[half].action_b)
+            now.append(self.begin(params, key, self._number(half), self.actors_hb[half]))
+            self._send(half, now[half][0])
         steps = self.learner.config.unroll
         for t in range(1, steps):
             for half in halves:
                 received = self._receive(half)
-                acting[half] = self.act(params, key, self._number(t), self._number(half), acting[half], received)
-                self._send(half, acting[half].action_b)
+                now[half] = self.act(params, key, self._number(t), self._number(half), *now[half], received)
+                self._send(half, now[half][0])
                 if between:
                     between.until((t * self.halves + half) / (steps * self.halves))
-        finished = [self.finish(params, acting[half], self._receive(half)) for half in halves]
+        finished = [self.finish(params, *now[half], self._receive(half)) for half in halves]
         self.actors_hb = [actors_b for actors_b, _ in finished]
         joined: tuple[Minibatch, EpisodeStats] = self.join([unroll for _, unroll in finished])
         return joined
 
-    def _send(self, half: int, action: Array) -> None:
+    def _send(self, half: int, decided: Decided) -> None:
         with raising_errors():
-            self.pool.send(half, np.asarray(action).ravel())
+            self.pool.send(half, np.asarray(decided.action_b).ravel())
 
     def _receive(self, half: int) -> Received:
         with raising_errors():
@@ -177,5 +177,3 @@ def each_seed(seeds: int, run: Callable[..., Any]) -> Callable[..., Any]:
     """The same for several seeds at once, their axis first in all arguments."""
     every = layout.vmap_seeds(lambda given: run(*given), seeds)
     return lambda *given: every(given)
-
-

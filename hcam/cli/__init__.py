@@ -33,6 +33,7 @@ COMMANDS = {
     ),
     "bench train": Command("bench", "bench_train", "Measure training: steps a second, acting against learning."),
     "bench env": Command("bench", "bench_env", "Measure a task: steps a second, pixels included."),
+    "bench host": Command("bench", "bench_host", "Measure training on environments in worker processes."),
     "bench memory": Command("bench", "bench_memory", "Measure what recalling costs."),
 }
 

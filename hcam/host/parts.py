@@ -39,7 +39,7 @@ def describe(space: Any, choices: Choices, texts: Mapping[str, Sequence[str]]) -
     """The parts of a Gymnasium space, in the order of their names; `texts` are examples of each text."""
     from gymnasium import spaces
 
-    named = dict(space.spaces) if isinstance(space, spaces.Dict) else {WHOLE: space}
+    named: dict[str, Any] = dict(space.spaces) if isinstance(space, spaces.Dict) else {WHOLE: space}
     if unknown := sorted((set(choices.one_hot) | set(choices.drop)) - set(named)):
         raise ValueError(f"there is no part {', '.join(unknown)} in the observation: it has {', '.join(named)}.")
     found = [_part(name, part, choices, texts) for name, part in sorted(named.items()) if name not in choices.drop]
@@ -50,7 +50,8 @@ def describe(space: Any, choices: Choices, texts: Mapping[str, Sequence[str]]) -
 
 def is_text(space: Any) -> bool:
     """Gymnasium's Text, or another package's space of strings, such as MiniGrid's missions."""
-    return getattr(space, "dtype", None) is str
+    kind = getattr(space, "dtype", None)
+    return kind is str or (isinstance(kind, np.dtype) and kind.kind == "U")
 
 
 def _part(name: str, space: Any, choices: Choices, texts: Mapping[str, Sequence[str]]) -> Part:

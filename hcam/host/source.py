@@ -67,12 +67,13 @@ def choices(source: Source, env: Any) -> Choices:
 
 
 def _parts(env: Any) -> Mapping[str, Any]:
-    return getattr(env.observation_space, "spaces", {})
+    found = getattr(env.observation_space, "spaces", {})
+    return found if isinstance(found, Mapping) else {}
 
 
 def _never_changes(space: Any) -> bool:
-    """A MiniGrid mission without a placeholder is the same sentence in every episode."""
-    return hasattr(space, "mission_func") and not space.ordered_placeholders
+    """A MiniGrid mission without a placeholder is the same sentence in every episode; BabyAI's are another class."""
+    return type(space).__name__ == "MissionSpace" and not space.ordered_placeholders
 
 
 def _is_symbolic(env: Any) -> bool:

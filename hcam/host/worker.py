@@ -10,7 +10,7 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,7 @@ def look(given: Source) -> Json:
     if type(actions).__name__ != "Discrete":
         raise ValueError(f"actions must be Discrete here, but {given.task} has {actions}: wrap it, or choose another.")
     named = getattr(env.observation_space, "spaces", None)
+    named = named if isinstance(named, Mapping) else None
     parts = {WHOLE: env.observation_space} if named is None else named
     texts: dict[str, set[str]] = {name: set() for name, space in parts.items() if is_text(space)}
     seen: list[Any] = []

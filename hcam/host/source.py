@@ -20,7 +20,7 @@ PACKAGES = {
     "popgym-": ("popgym", "popgym"),
     "ALE/": ("ale_py", "ale-py"),
 }
-EXTRAS = ("minigrid", "vizdoom")  # extras of hcam; what else is missing is installed by its own name
+EXTRAS = ("minigrid", "vizdoom", "popgym")  # extras of hcam; what else is missing is installed by its own name
 
 # MiniGrid's "image" is no picture: each cell is an object, its colour and its state.
 MINIGRID = {"image": (11, 6, 4)}

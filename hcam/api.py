@@ -66,19 +66,14 @@ def train(
     """
     deadline = after(minutes)
     config = settings(config, env, resume)
-    env = config.task.make() if env is None else env
-    use(env, workers)
-    config = with_words(config, env)
+    env, config = on_host(config.task.make() if env is None else env, config, workers)
     shared = choose(devices, config.learner.environments, config.learner.minibatches, not env.is_saved)
     learner = make_learner(config, env, shared)  # refuses what does not fit, before there is a folder
-    if isinstance(env, WorkerEnvironment):  # likewise
-        env.workers.start((config.run.seeds, config.learner.environments))
+    start(env, config)  # likewise
     folder = hosts.open_folder(_folder(config, env, run, resume), to_json(config))
-    steps, title = config.updates * config.steps_per_update, f"{folder.path}"
-    chosen: list[loggers.Logger] = []
-    scored_by, oracle = measure.find(env.scored_by), folder.config.get("oracle")
-    console = None if hosts.is_first() else progress.silent()
-    display = progress.Display(steps, title, console, measure=scored_by, oracle=oracle)
+    steps, chosen = config.updates * config.steps_per_update, list[loggers.Logger]()
+    scored: Any = {"measure": measure.find(env.scored_by), "oracle": folder.config.get("oracle")}
+    display = progress.Display(steps, f"{folder.path}", None if hosts.is_first() else progress.silent(), **scored)
     with folder, display, raising_host_errors(env), telling(env, display.say):
         try:
             if hosts.is_first():
@@ -104,11 +99,21 @@ def train(
     return pretrained.load(folder.path, env=env)
 
 
-def with_words(config: Config, env: Environment) -> Config:
-    """The words that were found in an environment's texts have the same numbers whenever it is made again."""
+def on_host(env: Environment, config: Config, workers: int | None) -> tuple[Environment, Config]:
+    """The environment with so many workers, and settings that hold the words which were found in its texts.
+
+    With those, the same words have the same numbers whenever the environment is made again.
+    """
+    use(env, workers)
     if not isinstance(env, WorkerEnvironment) or config.task.options == env.options:
-        return config
-    return replace(config, task=replace(config.task, options=env.options))
+        return env, config
+    return env, replace(config, task=replace(config.task, options=env.options))
+
+
+def start(env: Environment, config: Config) -> None:
+    """Starts the worker processes of an environment, if it has any."""
+    if isinstance(env, WorkerEnvironment):
+        env.workers.start((config.run.seeds, config.learner.environments))
 
 
 def after(minutes: float | None) -> float:

@@ -15,10 +15,10 @@ from hcam import agent
 from hcam.config import Config, to_json
 from hcam.envs.environment import Environment
 from hcam.envs.levels import Mixture
-from hcam.learning import metrics, objectives, optimiser
 from hcam.host.environment import WorkerEnvironment
+from hcam.learning import metrics, objectives, optimiser
 from hcam.learning.devices import EVERYWHERE, ONE, STATE, Devices
-from hcam.learning.host_update import HostUpdate
+from hcam.learning.host_update import NONE, HostUpdate
 from hcam.learning.layout import vmap_seeds
 from hcam.learning.learner import Learner
 from hcam.runs import checkpoint, hosts, measure, rewards
@@ -175,7 +175,7 @@ def begin(config: Config, learner: Learner, folder: Folder, display: Display) ->
     init = jax.jit(devices.spread(every_seed, minibatches, given=EVERYWHERE))
     kinds, numbers = devices.whole_kinds(jax.eval_shape(init, seed_s)), ("steps", "seconds", "best")
     if isinstance(learner.env, WorkerEnvironment):  # then a state has no actors
-        kinds = kinds._replace(actors_b=())
+        kinds = kinds._replace(actors_b=NONE)
     read: list[Any] = []  # by the first process
 
     def restore() -> dict[str, Any] | None:

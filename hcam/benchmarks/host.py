@@ -171,7 +171,7 @@ class Vector:
 
 def show(results: dict[str, Any]) -> Table:
     """A row each; the ratio is that to the workers alone."""
-    title = f"{results['task']}: {results['workers']} workers, {results['environments']} environments"
+    title = f"{results['task']} with {results['workers']} workers, {results['environments']} environments"
     table = empty_table(f"{title}, on {results['device']}", ("", "steps/s", "slowest", "fastest", "ratio"))
     whole = median(results["rates"][BARE])
     for name in (BARE, VECTOR, TRAINING):
@@ -187,4 +187,4 @@ def show(results: dict[str, Any]) -> Table:
 def ratio(results: dict[str, Any], name: str = TRAINING) -> float:
     """The median over the rounds of each round's own ratio: a slow moment of the machine meets both."""
     pairs = zip(results["rates"][name], results["rates"][BARE], strict=True)
-    return median(found / bare for found, bare in pairs)
+    return float(median(found / bare for found, bare in pairs))

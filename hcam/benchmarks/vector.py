@@ -1,6 +1,6 @@
 """Gymnasium's own `AsyncVectorEnv`, one environment in each process, for `hcam bench host`: a process without JAX.
 
-`python -m hcam.benchmarks.vector SOURCE WORKERS` reads numbers of seconds, a line each, and answers with steps a second.
+`python -m hcam.benchmarks.vector SOURCE WORKERS` reads seconds, a number a line, and answers with steps a second.
 """
 
 import json

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from traceback import format_list
 from typing import Annotated, Any
 
 import tyro
@@ -62,7 +61,6 @@ def train(words: Sequence[str]) -> int:
 
 def alone(words: Sequence[str]) -> int:
     args = parse(words)
-    from hcam.adapters import HostEnvironmentError
     from hcam.api import StoppedError
     from hcam.api import train as run
     from hcam.runs.hosts import is_first
@@ -74,9 +72,7 @@ def alone(words: Sequence[str]) -> int:
         trained = run(args.config, tensorboard=args.tensorboard, wandb=args.wandb, **where)
     except StoppedError as stopped:
         return stopped.exit_status
-    except (DivergedError, HostEnvironmentError) as error:  # after the display's last line, so that this is below it
-        for frame in format_list(getattr(error, "frames", [])):  # of the user's own environment
-            print(frame, end="", file=sys.stderr)
+    except DivergedError as error:  # after the display's last line, so that this is below it
         print(f"hcam train: {printable(error)}", file=sys.stderr)
         return 3
     if is_first():

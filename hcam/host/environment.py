@@ -51,7 +51,7 @@ class WorkerEnvironment(HostEnvironment):
         if not texts:
             return dict(given)
         words = sorted({word for part in texts for word in part.vocabulary[2:]})
-        return {**given, "vocabulary": words, "words": max(part.shape[0] for part in texts)}
+        return {**given, "vocabulary": words, "longest": max(part.shape[0] for part in texts)}
 
 
 class _Workers(Host):

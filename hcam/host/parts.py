@@ -1,4 +1,4 @@
-"""The parts of an observation as arrays of fixed shape: what an environment's spaces say, and how a value is written."""
+"""The parts of an observation as arrays of fixed shape, from what an environment's spaces say; and writing them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class Choices(NamedTuple):
     one_hot: Mapping[str, Sequence[int]] = {}  # by part: how many values each channel has
     drop: Sequence[str] = ()  # parts that the agent is not shown
     vocabulary: Sequence[str] | None = None  # of all texts; None: collected
-    words: int | None = None  # longest text; None: the longest one met
+    longest: int | None = None  # words of a text; None: those of the longest one met
 
 
 def describe(space: Any, choices: Choices, texts: Mapping[str, Sequence[str]]) -> list[Part]:
@@ -67,8 +67,8 @@ def _part(name: str, space: Any, choices: Choices, texts: Mapping[str, Sequence[
         case spaces.MultiBinary():
             return Part(name, "box", tuple(space.shape), "int8", 0, 1)
         case spaces.MultiDiscrete():
-            low, high = space.start.min(), (space.start + space.nvec - 1).max()
-            return _box(name, tuple(space.shape), space.dtype, low, high)
+            ends: Any = space.start + space.nvec
+            return _box(name, tuple(space.shape), space.dtype, space.start.min(), ends.max() - 1)
         case spaces.Box():
             return _box(name, tuple(space.shape), space.dtype, space.low.min(), space.high.max())
     raise ValueError(
@@ -98,7 +98,7 @@ def _text(name: str, choices: Choices, examples: Sequence[str]) -> Part:
     words = [split(text) for text in examples]
     vocabulary = choices.vocabulary or sorted({word for text in words for word in text})
     known = [word for word in vocabulary if word not in ("", UNKNOWN)]
-    length = choices.words or max([1, *map(len, words)])
+    length = choices.longest or max([1, *map(len, words)])
     return Part(name, "text", (length,), vocabulary=("", UNKNOWN, *known))
 
 

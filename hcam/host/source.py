@@ -38,7 +38,7 @@ class Source(NamedTuple):
         return f"{self.kind}:{self.name}"
 
 
-OWN = ("wrap", "shrink", "one_hot", "drop", "vocabulary", "words")  # options that are ours
+OWN = ("wrap", "shrink", "one_hot", "drop", "vocabulary", "longest")  # options that are ours
 
 
 def make(source: Source, slot: int = 0) -> Any:
@@ -63,7 +63,7 @@ def choices(source: Source, env: Any) -> Choices:
     drop = options.get("drop")
     if drop is None:
         drop = [name for name, space in _parts(env).items() if _never_changes(space)]
-    return Choices(one_hot or {}, _list(drop), options.get("vocabulary"), options.get("words"))
+    return Choices(one_hot or {}, _list(drop), options.get("vocabulary"), options.get("longest"))
 
 
 def _parts(env: Any) -> Mapping[str, Any]:
@@ -89,7 +89,7 @@ def _list(value: Any) -> Sequence[str]:
 def _gymnasium(source: Source, options: Mapping[str, Any], slot: int) -> Any:
     import gymnasium
 
-    module, colon, function = source.name.partition(":")
+    _, colon, function = source.name.partition(":")
     if colon and function.isidentifier():
         return _load(source.name)(**options)
     import_package(source.name)

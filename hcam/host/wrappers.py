@@ -48,13 +48,14 @@ def _space(spec: Any) -> spaces.Space[Any]:
             return spaces.Text(10**6)
         case specs.Array() if np.dtype(spec.dtype).kind in "iufb":
             kind = np.dtype(spec.dtype)
-            low, high = (-np.inf, np.inf) if kind.kind == "f" else (0, 1) if kind.kind == "b" else _range(kind)
-            return spaces.Box(low, high, tuple(spec.shape), kind.type)
+            return spaces.Box(*_range(kind), tuple(spec.shape), kind.type)
     raise ValueError(f"{spec} has no counterpart here: change what the environment's specs say.")
 
 
-def _range(kind: Any) -> tuple[int, int]:
-    return int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+def _range(kind: Any) -> tuple[float, float]:
+    if kind.kind == "f":
+        return -np.inf, np.inf
+    return (0, 1) if kind.kind == "b" else (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
 
 
 class Shrink(gymnasium.ObservationWrapper[Any, Any, Any]):

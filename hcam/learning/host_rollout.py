@@ -110,7 +110,8 @@ class Programs(NamedTuple):
         flag, number = jnp.zeros(batch, bool), jnp.zeros(batch, jnp.float32)
         received = Received(seen, Outcome(number, flag, flag), flag)
         kinds = jax.eval_shape(lambda: jax.vmap(self._one)(actors_b, decided, received)[1])
-        return jax.tree.map(lambda kind: jnp.zeros((self.unroll, *kind.shape), kind.dtype), kinds)
+        found: Transition = jax.tree.map(lambda kind: jnp.zeros((self.unroll, *kind.shape), kind.dtype), kinds)
+        return found
 
 
 def join(unrolls: Sequence[Unroll], minibatches: int) -> Minibatch:

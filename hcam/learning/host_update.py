@@ -23,6 +23,8 @@ from hcam.learning.metrics import EpisodeStats, UpdateMetrics
 from hcam.learning.rollout import Outcome
 from hcam.types import ActorState, Array, Minibatch, Params, TrainState
 
+NONE: Any = ()  # in place of actors, in states whose environments nobody can save
+
 
 class HostUpdate:
     """`update(state_s)`, which returns the state and the metrics of a whole unroll, like that of environments in JAX.
@@ -53,7 +55,7 @@ class HostUpdate:
         done = int(state_s.updates[0])
         if jax.tree.leaves(state_s.actors_b):
             self.actors_hb = [cut(state_s.actors_b, self.halves, half) for half in range(self.halves)]
-            self.ahead, state_s = None, state_s._replace(actors_b=())
+            self.ahead, state_s = None, state_s._replace(actors_b=NONE)
         minibatch_n, episodes = self.ahead or self.unrolled(state_s, done)
         steps = GradientSteps(self, state_s, minibatch_n)
         self.ahead = None
@@ -175,5 +177,9 @@ def cut(tree_sb: Any, halves: int, half: int) -> Any:
 
 def each_seed(seeds: int, run: Callable[..., Any]) -> Callable[..., Any]:
     """The same for several seeds at once, their axis first in all arguments."""
-    every = layout.vmap_seeds(lambda given: run(*given), seeds)
+
+    def together(given: Any) -> Any:
+        return run(*given)
+
+    every: Any = layout.vmap_seeds(together, seeds)
     return lambda *given: every(given)

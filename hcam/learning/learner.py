@@ -19,7 +19,6 @@ from hcam.learning.rollout import bootstrap_value, reset_actor, rollout
 from hcam.memory import checks
 from hcam.types import ActorState, Array, EnvParams, Minibatch, Params, TrainState
 
-
 OF_THE_FIRST = ("ratio", "ratio_deviation")  # logged of the first minibatch as well, where nothing was learned yet
 
 

@@ -1,5 +1,7 @@
 """Environments in worker processes as ours: evaluated and watched like any other, and refused in one sentence."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +26,7 @@ def rolled(env):
 
 
 def test_a_program_may_step_it_as_it_steps_environments_of_this_process():
-    env = envs.make("gymnasium:tests.host.toys:clock")
+    env: Any = envs.make("gymnasium:tests.host.toys:clock")
     environment.use(env, 2)
     here = from_gymnasium(toys.clock)
     assert env.action_space == here.action_space == Discrete(3)
@@ -45,11 +47,11 @@ def test_what_is_observed():
     assert envs.make("gymnasium:tests.host.toys:symbols", one_hot={"observation": [3, 2]}).observation_space == Box(
         (1, 2, 5), 0, 1, "uint8"
     )
-    env = envs.make("gymnasium:tests.host.toys:talking")
+    env: Any = envs.make("gymnasium:tests.host.toys:talking")
     space = env.observation_space
     assert isinstance(space, Tokens)
     assert (space.length, space.vocabulary[:2]) == (5, ("", "?"))
-    again = envs.make("gymnasium:tests.host.toys:talking", **env.options)
+    again: Any = envs.make("gymnasium:tests.host.toys:talking", **env.options)
     assert again.observation_space == space
     assert again.options == env.options
     assert space.text(env.reset(jax.random.key(0))[0]) == "go to the red ball"
@@ -80,7 +82,7 @@ def test_an_exception_has_the_users_frames():
 
 
 def test_gymnax_stays_in_the_program():
-    env = envs.make("gymnax:CartPole-v1", max_steps_in_episode=7)
+    env: Any = envs.make("gymnax:CartPole-v1", max_steps_in_episode=7)
     assert env.is_saved
     assert env.default_params.max_steps_in_episode == 7
 
@@ -88,7 +90,7 @@ def test_gymnax_stays_in_the_program():
 def test_workers_are_for_environments_that_have_them():
     with pytest.raises(ValueError, match="--workers is for environments in worker processes"):
         environment.use(envs.make("first_symbol"), 2)
-    env = envs.make("gymnasium:tests.host.toys:clock")
+    env: Any = envs.make("gymnasium:tests.host.toys:clock")
     with pytest.raises(ValueError, match="workers must be 1 or more, but is 0"):
         environment.use(env, 0)
     assert environment.default_workers() >= 1

@@ -41,7 +41,7 @@ def test_words_have_numbers_and_unknown_ones_share_one():
     numbers = {word: number for number, word in enumerate(part.vocabulary)}
     assert written(part, "open the BLUE ball") == [numbers["open"], numbers["the"], 1, numbers["ball"], 0]
     assert written(part, "the the the the the the") == [numbers["the"]] * 5, "what is too long is cut"
-    (again,) = describe(spaces.Dict({"mission": spaces.Text(30)}), Choices(vocabulary=part.vocabulary, words=5), {})
+    (again,) = describe(spaces.Dict({"mission": spaces.Text(30)}), Choices(vocabulary=part.vocabulary, longest=5), {})
     assert again == part
     assert split('"Go", (left)!') == ["go", "left"]
 
@@ -51,14 +51,18 @@ def test_small_whole_numbers_become_ones_and_zeros():
     (part,) = describe(space, Choices(one_hot={"grid": (3, 2)}), {})
     assert tuple(part.shape) == (1, 2, 5)
     assert written(part, np.array([[[2, 0], [1, 1]]])) == [[[0, 0, 1, 1, 0], [0, 1, 0, 0, 1]]]
-    with pytest.raises(ValueError, match="grid holds .3, 0., which one_hot has no room for"):
+    with pytest.raises(ValueError, match=r"grid holds .3, 0., which one_hot has no room for"):
         written(part, np.array([[[3, 0], [0, 0]]]))
 
 
 @pytest.mark.parametrize(
     ("space", "choices", "sentence"),
     [
-        (spaces.Dict({"a": spaces.Discrete(2)}), Choices(drop=["b"]), "there is no part b in the observation: it has a"),
+        (
+            spaces.Dict({"a": spaces.Discrete(2)}),
+            Choices(drop=["b"]),
+            "there is no part b in the observation",
+        ),
         (spaces.Dict({"a": spaces.Discrete(2)}), Choices(drop=["a"]), "nothing of the observation is left"),
         (spaces.Dict({"a": spaces.Tuple([])}), Choices(), "a is Tuple.*leave the part out with --env-arg"),
         (spaces.Dict({"a": spaces.Box(0, 9, (2,), int)}), Choices(one_hot={"a": (3,)}), "one_hot has 1 numbers for a"),

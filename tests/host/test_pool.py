@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +22,16 @@ def spaces():
 
 
 def pool_of(source, spaces, environments=8, workers=2, **options):
-    said = []
+    said: list[str] = []
     return Pool(source, spaces, environments, 2, workers, said.append, **options), said
+
+
+def stepped(pool, steps):
+    for _ in range(steps):
+        for group in (0, 1):
+            pool.send(group, np.zeros(1, int))
+        for group in (0, 1):
+            pool.receive(group)
 
 
 def by_hand(seed, actions):
@@ -34,7 +43,9 @@ def by_hand(seed, actions):
         observation, reward, terminated, truncated, _ = env.step(action + 1)
         if terminated or truncated:
             observation, _ = env.reset()
-        rows.append((observation["clock"][0], observation["drawn"] - 1, reward, terminated, truncated and not terminated))
+        rows.append(
+            (observation["clock"][0], observation["drawn"] - 1, reward, terminated, truncated and not terminated)
+        )
     return rows
 
 
@@ -43,9 +54,9 @@ def test_steps_are_those_of_stepping_by_hand_in_any_order_of_the_groups(spaces, 
     actions_tb = np.random.default_rng(0).integers(3, size=(30, 8))
     pool, said = pool_of(CLOCK, spaces)
     first = pool.reset(np.arange(8))
-    rows = [[(first["clock"][b, 0], first["drawn"][b], 0.0, False, False) for b in range(8)]]
+    rows: list[Any] = [[(first["clock"][b, 0], first["drawn"][b], 0.0, False, False) for b in range(8)]]
     for action_b in actions_tb:
-        row = [None] * 8
+        row: list[Any] = [None] * 8
         for group in order:
             pool.send(group, action_b[pool.slots(group)])
         for group in reversed(order):
@@ -64,12 +75,8 @@ def test_an_exception_is_told_with_its_environment_and_its_frames():
     source = Source("gymnasium", "tests.host.toys:breaking", {"how": "raise", "after": 20})
     pool, _ = pool_of(source, look(source), 2, 1)
     pool.reset([0, 1])
-    with pytest.raises(HostError, match="toys:breaking of environment 0 raised LookupError: the floor is lava") as caught:
-        for _ in range(30):
-            for group in (0, 1):
-                pool.send(group, np.zeros(1, int))
-            for group in (0, 1):
-                pool.receive(group)
+    with pytest.raises(HostError, match="breaking of environment 0 raised LookupError: the floor is lava") as caught:
+        stepped(pool, 30)
     pool.close()
     assert caught.value.told["frames"][-1][2] == "fail"
 
@@ -97,7 +104,7 @@ def test_one_that_never_answers_again_ends_the_run(spaces, tmp_path):
     pool.reset([0, 1])
     os.kill(pool.workers[0].process.pid, signal.SIGKILL)
     pool.send(0, np.zeros(1, int))
-    with pytest.raises(HostError, match="for the 4th time in a row.*--resume continues from the last checkpoint"):
+    with pytest.raises(HostError, match=r"for the 4th time in a row.*--resume continues from the last checkpoint"):
         pool.receive(0)
     pool.close()
     assert len(said) == 3
@@ -106,7 +113,7 @@ def test_one_that_never_answers_again_ends_the_run(spaces, tmp_path):
 def test_what_cannot_start_is_refused():
     with pytest.raises(ValueError, match="toys:dying cannot be made: its process has ended with status 7 at once"):
         look(Source("gymnasium", "tests.host.toys:dying"))
-    with pytest.raises(HostError, match="raised TypeError: .*unexpected keyword"):
+    with pytest.raises(HostError, match=r"raised TypeError: .*unexpected keyword"):
         look(Source("gymnasium", "tests.host.toys:clock", {"colour": 1}))
 
 

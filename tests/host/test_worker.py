@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from hcam.host import worker
+from hcam.host import source, worker
 from hcam.host.source import Source
 
 
@@ -40,10 +40,15 @@ def test_what_does_not_fit_is_refused_before_a_run(name, sentence):
 
 def test_an_explanation_has_the_frames_of_the_users_code():
     try:
-        worker.source.make(Source("gymnasium", "tests.host.toys:breaking", {"how": "raise", "after": 0})).step(1)
+        source.make(Source("gymnasium", "tests.host.toys:breaking", {"how": "raise", "after": 0})).step(1)
     except LookupError as error:
         told = worker.explain(error)
-    assert (told["type"], told["text"], told["slot"], told["refused"]) == ("LookupError", "the floor is lava", None, False)
+    assert (told["type"], told["text"], told["slot"], told["refused"]) == (
+        "LookupError",
+        "the floor is lava",
+        None,
+        False,
+    )
     assert [frame[2] for frame in told["frames"]][-2:] == ["step", "fail"]
 
 

@@ -62,6 +62,26 @@ def talking():
     return Given(spaces.Text(30), words)
 
 
+class Told(gymnasium.Env):
+    """Says a side, and asks for it two steps later."""
+
+    observation_space, action_space = spaces.Text(20), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time, self.side = 0, int(self.np_random.integers(2))
+        return ["left left", "Right!"][self.side], {}
+
+    def step(self, action):
+        self.time += 1
+        done = self.time == 3
+        return "left", float(done and action == self.side), done, False, {}
+
+
+def told():
+    return Told()
+
+
 def symbols():
     box = spaces.Box(0, 255, (1, 2, 2), np.uint8)
     return Given(box, [np.array([[[2, 0], [1, 1]]], np.uint8)])

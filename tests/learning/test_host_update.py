@@ -4,6 +4,7 @@ import os
 import random
 import signal
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -48,7 +49,7 @@ def began(learner, seeds=1):
 
 @pytest.fixture(scope="module")
 def clock():
-    env = envs.make("gymnasium:tests.host.toys:clock")
+    env: Any = envs.make("gymnasium:tests.host.toys:clock")
     env.workers.count = 2
     yield env
     env.close()
@@ -108,7 +109,8 @@ def test_with_overlap_the_next_unroll_is_acted_with_the_parameters_from_before(u
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_workers_that_are_killed_cut_their_episodes_and_nothing_else(clock, update, kills):
-    chance, said, updates = random.Random(0), [], 2 * kills + 2
+    chance, updates = random.Random(0), 2 * kills + 2
+    said: list[str] = []
     clock.workers.say = said.append
     state, update.overlap, update.updates = began(update.learner), True, updates
     before, length, ended = None, np.zeros(6, int), 0

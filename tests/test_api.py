@@ -246,7 +246,7 @@ def test_an_environment_in_worker_processes_trains_and_continues(tmp_path: Path,
     """As one in JAX, with its words in the settings; what cannot be saved is said."""
     task = TaskConfig(task="gymnasium:tests.host.toys:told")
     config = small(task, task.make())
-    trained = hcam.train(config, run=tmp_path / "run", workers=1)
+    trained: Any = hcam.train(config, run=tmp_path / "run", workers=1)
     assert trained.config.task.options == {"vocabulary": ["left", "right"], "longest": 2}
     assert trained.env.workers.pool is None, "workers end with the run"
     *_, row = read_metrics(tmp_path / "run")

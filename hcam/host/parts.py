@@ -63,11 +63,11 @@ def _part(name: str, space: Any, choices: Choices, texts: Mapping[str, Sequence[
         return _text(name, choices, texts.get(name, ()))
     match space:
         case spaces.Discrete():
-            return Part(name, "discrete", (), high=float(space.n - 1), start=int(space.start))
+            return Part(name, "discrete", (), high=float(int(space.n) - 1), start=int(space.start))
         case spaces.MultiBinary():
             return Part(name, "box", tuple(space.shape), "int8", 0, 1)
         case spaces.MultiDiscrete():
-            ends: Any = space.start + space.nvec
+            ends: Any = np.add(space.start, space.nvec)
             return _box(name, tuple(space.shape), space.dtype, space.start.min(), ends.max() - 1)
         case spaces.Box():
             return _box(name, tuple(space.shape), space.dtype, space.low.min(), space.high.max())

@@ -1,12 +1,15 @@
 """Values of other packages' spaces as arrays."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from hcam.host.parts import UNKNOWN, Choices, Part, Writer, describe, split
+
+FLAGS: Any = spaces.Box(0, 1, (2,), bool)  # type: ignore[arg-type]  # Gymnasium takes it
 
 
 def written(part, value):
@@ -23,7 +26,7 @@ def written(part, value):
         (spaces.Box(0, 1, (2,), np.int64), [0, 1], [0, 1]),
         (spaces.MultiBinary(2), np.array([0, 1], np.int8), [0, 1]),
         (spaces.MultiDiscrete([2, 5], start=[1, 2]), [1, 6], [1, 6]),
-        (spaces.Box(0, 1, (2,), bool), np.array([True, False]), [1, 0]),
+        (FLAGS, np.array([True, False]), [1, 0]),
     ],
 )
 def test_each_kind_of_space(space, value, expected):
@@ -65,7 +68,11 @@ def test_small_whole_numbers_become_ones_and_zeros():
         ),
         (spaces.Dict({"a": spaces.Discrete(2)}), Choices(drop=["a"]), "nothing of the observation is left"),
         (spaces.Dict({"a": spaces.Tuple([])}), Choices(), "a is Tuple.*leave the part out with --env-arg"),
-        (spaces.Dict({"a": spaces.Box(0, 9, (2,), int)}), Choices(one_hot={"a": (3,)}), "one_hot has 1 numbers for a"),
+        (
+            spaces.Dict({"a": spaces.Box(0, 9, (2,), np.int64)}),
+            Choices(one_hot={"a": (3,)}),
+            "one_hot has 1 numbers",
+        ),
     ],
 )
 def test_what_has_no_counterpart(space, choices, sentence):

@@ -38,7 +38,7 @@ def test_what_cannot_be_made_is_refused_in_a_sentence(given, sentence):
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setattr(source.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     missing = {"MiniGrid-Empty-5x5-v0": '"hcam.minigrid."', "popgym-X-v0": '"hcam.popgym."', "ALE/Pong-v5": "ale"}
     for name, what in missing.items():
         with pytest.raises(ValueError, match=f"install it with `pip install {what}"):

@@ -1,8 +1,10 @@
 """What workers put around environments."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-from dm_env import specs
+from dm_env import specs  # type: ignore[import-untyped]
 from gymnasium import spaces
 
 from hcam.host.parts import is_text
@@ -19,7 +21,7 @@ def test_dm_env_under_gymnasiums_interface():
         steps = [env.step(action) for _ in range(3)]
         assert [step[1] for step in steps] == [0.5, 0.5, 1.0]
         assert [step[2:4] for step in steps] == [(False, False), (False, False), flags]
-        assert set(env.observation_space.spaces) == set(steps[-1][0])
+        assert set(env.reset()[0]) == set(steps[-1][0])
     env.close()
 
 
@@ -35,6 +37,7 @@ def test_pictures_become_smaller_by_the_mean_of_squares():
     image = toys.picture(5).reset()[0]["screen"][:4, :4].astype(int)
     mean = image.reshape(2, 2, 2, 2, 3).sum((1, 3)) // 4
     np.testing.assert_array_equal(env.reset()[0]["screen"], mean)
-    assert env.observation_space["screen"].shape == (2, 2, 3)
+    space: Any = env.observation_space
+    assert space["screen"].shape == (2, 2, 3)
     with pytest.raises(ValueError, match="shrink=2 needs pictures"):
         Shrink(toys.clock(), 2)

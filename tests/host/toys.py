@@ -3,7 +3,7 @@
 import os
 import time
 
-import dm_env
+import dm_env  # type: ignore[import-untyped]
 import gymnasium
 import numpy as np
 from dm_env import specs

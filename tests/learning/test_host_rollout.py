@@ -1,5 +1,7 @@
 """Acting for halves of the environments gives what acting for all of them in one program gives."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ from hcam.learning.layout import split_minibatches
 
 
 def test_halves_make_the_minibatches_of_one_program():
-    transitions_tb = {"reward": jnp.arange(3 * 8).reshape(3, 8), "image": jnp.arange(3 * 8 * 2).reshape(3, 8, 2)}
+    transitions_tb: Any = {"reward": jnp.arange(3 * 8).reshape(3, 8), "image": jnp.arange(3 * 8 * 2).reshape(3, 8, 2)}
     memory_b, value_b = jnp.arange(8 * 2).reshape(8, 2), jnp.arange(8)
     halves = [
         Unroll(memory_b[part], jax.tree.map(lambda leaf, part=part: leaf[:, part], transitions_tb), value_b[part])
@@ -19,8 +21,9 @@ def test_halves_make_the_minibatches_of_one_program():
     ]
     for minibatches in (1, 2, 8):
         found = join(halves, minibatches)
+        seen: Any = found.transitions_tb
         np.testing.assert_array_equal(found.memory_b, split_minibatches(memory_b, minibatches))
         np.testing.assert_array_equal(found.bootstrap_value_b, split_minibatches(value_b, minibatches))
         for name, leaf in transitions_tb.items():
             stacked = jnp.stack([split_minibatches(step_b, minibatches) for step_b in leaf], axis=1)
-            np.testing.assert_array_equal(found.transitions_tb[name], stacked)
+            np.testing.assert_array_equal(stacked, seen[name])

@@ -190,7 +190,8 @@ def begin(config: Config, learner: Learner, folder: Folder, display: Display) ->
     state_s = devices.place(whole_s, minibatches, hosts.told_array) if found else init(seed_s)
     if found and not learner.env.is_saved:
         display.say("environments on the host cannot be saved: their episodes start anew, everything else continues")
-        state_s = state_s._replace(actors_b=init(seed_s).actors_b)
+        # Other episodes than those with which the run began.
+        state_s = state_s._replace(actors_b=init(seed_s + state_s.updates).actors_b)
     refuse_shorter(config, folder, saved)
     folder.amend(folder.config | to_json(config))
     folder.rewind(saved["steps"])

@@ -11,8 +11,8 @@ Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
 
 
 OTHERS = """\
-Environments of other packages have no entry here: gymnasium:ID and dm_env:package.module:function run in worker processes,
-gymnax:NAME in the agent's own program, package.module:function as what it makes. Options: --env-arg KEY=VALUE"""
+Environments of other packages have no entry here: gymnasium:ID and dm_env:package.module:function run in worker
+processes, gymnax:NAME in the agent's own program, package.module:function as what it makes."""
 
 
 def tasks() -> None:

@@ -101,14 +101,10 @@ class Pool:
     ) -> None:
         self.source, self.spaces, self.environments, self.say = source, spaces, environments, say
         self.groups, self.restarts, self.step_seconds = groups, 0, step_seconds
-        self.fields: dict[str, tuple[tuple[int, ...], str]] = {
-            **{
-                prefix + part.name: ((environments, *part.shape), part.dtype)
-                for prefix in ("", "final ")
-                for part in spaces.parts
-            },
-            **{name: ((environments,), kind) for name, kind in FLAGS.items()},
-        }
+        self.fields: dict[str, tuple[tuple[int, ...], str]]
+        self.fields = {name: ((environments,), kind) for name, kind in FLAGS.items()}
+        for part in spaces.parts:
+            self.fields |= {prefix + part.name: ((environments, *part.shape), part.dtype) for prefix in ("", "final ")}
         self.descriptor = memory.create(self.fields)
         self.arrays = memory.arrays(self.descriptor, self.fields)
         count = min(workers, environments // groups)
@@ -116,8 +112,12 @@ class Pool:
         self._finalizer = weakref.finalize(self, _finish, processes, self.descriptor)
         self._processes = processes
         self.workers = [self._started(number, self._share(number, count)) for number in range(count)]
-        for worker in self.workers:
-            self._answer(worker)
+        try:
+            for worker in self.workers:
+                self._answer(worker)
+        except BaseException:
+            self.close()
+            raise
 
     # What a user of it calls ------------------------------------------------------------------------------------------
 

@@ -47,11 +47,18 @@ def make(source: Source, slot: int = 0) -> Any:
     env = (_dm_env if source.kind == DM_ENV else _gymnasium)(source, options, slot)
     for path in _list(source.options.get("wrap")):
         env = _load(path)(env)
-    if source.options.get("shrink"):
-        from hcam.host.wrappers import Shrink
+    return _plain(env, int(source.options.get("shrink") or 1))
 
-        env = Shrink(env, int(source.options["shrink"]))
-    return env
+
+def _plain(env: Any, shrink: int) -> Any:
+    """With parts that have names, one choice among actions, and pictures of the size that was asked for."""
+    from hcam.host.wrappers import Named, OneAction, Shrink
+
+    if type(env.observation_space).__name__ == "Tuple":
+        env = Named(env)
+    if type(env.action_space).__name__ == "MultiDiscrete":
+        env = OneAction(env)
+    return env if shrink == 1 else Shrink(env, shrink)
 
 
 def choices(source: Source, env: Any) -> Choices:

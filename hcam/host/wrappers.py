@@ -58,6 +58,31 @@ def _range(kind: Any) -> tuple[float, float]:
     return (0, 1) if kind.kind == "b" else (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
 
 
+class Named(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """A tuple of observations as a dict of them: `part_0`, `part_1`, ..."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        parts: Any = env.observation_space
+        self.observation_space = spaces.Dict(self.observation(parts.spaces))
+
+    def observation(self, observation: Any) -> Any:
+        return {f"part_{n}": part for n, part in enumerate(observation)}
+
+
+class OneAction(gymnasium.ActionWrapper[Any, Any, Any]):
+    """Several choices at a time as one choice among all of their combinations."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        choices: Any = env.action_space
+        self.sizes, self.first = choices.nvec, choices.start
+        self.action_space = spaces.Discrete(int(np.prod(self.sizes)))
+
+    def action(self, action: Any) -> Any:
+        return np.array(np.unravel_index(int(action), self.sizes)) + self.first
+
+
 class Shrink(gymnasium.ObservationWrapper[Any, Any, Any]):
     """Pictures at 1/factor of their height and width: the mean of each square of pixels."""
 

@@ -23,6 +23,8 @@ def test_look_says_what_is_observed_and_done():
     assert text["parts"][0].shape == (5,)
     assert looked("symbols", one_hot={"observation": [3, 2]})["parts"][0].kind == "one_hot"
     assert looked("catch", "dm_env")["actions"] == 2
+    several = looked("several")
+    assert ([part.name for part in several["parts"]], several["actions"]) == (["part_0", "part_1"], 6)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def test_look_says_what_is_observed_and_done():
     [
         ("continuous", "actions must be Discrete here, but .* has Box"),
         ("growing", r"has shape \(2,\), but observation_space says \(1,\)"),
-        ("nested", "an observation must be Box, .* but observation is Tuple"),
+        ("nested", "an observation must be Box, .* but a is Dict"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_a_run(name, sentence):

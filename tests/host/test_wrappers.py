@@ -8,7 +8,7 @@ from dm_env import specs  # type: ignore[import-untyped]
 from gymnasium import spaces
 
 from hcam.host.parts import is_text
-from hcam.host.wrappers import FromDmEnv, Shrink, _space
+from hcam.host.wrappers import FromDmEnv, Named, OneAction, Shrink, _space
 from tests.host import toys
 
 
@@ -23,6 +23,12 @@ def test_dm_env_under_gymnasiums_interface():
         assert [step[2:4] for step in steps] == [(False, False), (False, False), flags]
         assert set(env.reset()[0]) == set(steps[-1][0])
     env.close()
+
+
+def test_tuples_have_names_and_several_actions_are_one():
+    env = OneAction(Named(toys.several()))
+    assert env.reset()[0] == {"part_0": 1, "part_1": 2}
+    assert [env.action(action).tolist() for action in (0, 2, 5)] == [[0, 0], [0, 2], [1, 2]]
 
 
 def test_specs_without_a_counterpart():

@@ -101,7 +101,12 @@ def growing():
 
 
 def nested():
-    return Given(spaces.Tuple([spaces.Discrete(2)]), [(0,)])
+    return Given(spaces.Dict({"a": spaces.Dict({"b": spaces.Discrete(2)})}), [{"a": {"b": 0}}])
+
+
+def several():
+    """Several observations and several actions at a time."""
+    return Given(spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]), [(1, 2)], spaces.MultiDiscrete([2, 3]))
 
 
 class Breaking(Clock):

@@ -13,6 +13,7 @@ from hcam.adapters import raising_host_errors
 from hcam.config import Config, TaskConfig, differences, read, to_json
 from hcam.envs import registry
 from hcam.envs.environment import Environment
+from hcam.host.environment import WorkerEnvironment, telling, use
 from hcam.learning.devices import choose
 from hcam.runs import evaluate, hosts, loggers, measure, pretrained, progress, rewards
 from hcam.runs.folder import RunFolder, fresh_name, write_eval
@@ -46,6 +47,7 @@ def train(
     wandb: bool = False,
     minutes: float | None = None,
     devices: int | None = None,
+    workers: int | None = None,
 ) -> Trained:
     """Trains an agent in a run folder, evaluates it, and loads it.
 
@@ -57,22 +59,22 @@ def train(
       tensorboard: also write TensorBoard files into the run folder.
       wandb: also log to Weights & Biases.
       minutes: stop and save after this time, compilation included, as a signal would; `resume` continues.
+      workers: processes that step environments on the host, as gymnasium:ID; one per core but one if not given.
       devices: how many share the environments; if not given, all that divide a minibatch. It may change on a resume.
 
     Raises StoppedError where a signal or the end of its minutes stopped it.
     """
     deadline = after(minutes)
     config = settings(config, env, resume)
-    env = config.task.make() if env is None else env
+    env, config = on_host(config.task.make() if env is None else env, config, workers)
     shared = choose(devices, config.learner.environments, config.learner.minibatches, not env.is_saved)
     learner = make_learner(config, env, shared)  # refuses what does not fit, before there is a folder
+    start(env, config)  # likewise
     folder = hosts.open_folder(_folder(config, env, run, resume), to_json(config))
-    steps, title = config.updates * config.steps_per_update, f"{folder.path}"
-    chosen: list[loggers.Logger] = []
-    scored_by, oracle = measure.find(env.scored_by), folder.config.get("oracle")
-    console = None if hosts.is_first() else progress.silent()
-    display = progress.Display(steps, title, console, measure=scored_by, oracle=oracle)
-    with folder, display, raising_host_errors(env):
+    steps, chosen = config.updates * config.steps_per_update, list[loggers.Logger]()
+    scored: Any = {"measure": measure.find(env.scored_by), "oracle": folder.config.get("oracle")}
+    display = progress.Display(steps, f"{folder.path}", None if hosts.is_first() else progress.silent(), **scored)
+    with folder, display, raising_host_errors(env), telling(env, display.say):
         try:
             if hosts.is_first():
                 chosen += loggers.loggers(folder.path, tensorboard, wandb, to_json(config))
@@ -97,6 +99,23 @@ def train(
     return pretrained.load(folder.path, env=env)
 
 
+def on_host(env: Environment, config: Config, workers: int | None) -> tuple[Environment, Config]:
+    """The environment with so many workers, and settings that hold the words which were found in its texts.
+
+    With those, the same words have the same numbers whenever the environment is made again.
+    """
+    use(env, workers)
+    if not isinstance(env, WorkerEnvironment) or config.task.options == env.options:
+        return env, config
+    return env, replace(config, task=replace(config.task, options=env.options))
+
+
+def start(env: Environment, config: Config) -> None:
+    """Starts the worker processes of an environment, if it has any."""
+    if isinstance(env, WorkerEnvironment):
+        env.workers.start((config.run.seeds, config.learner.environments))
+
+
 def after(minutes: float | None) -> float:
     """The time of `time.monotonic` at which these minutes are over."""
     if minutes is None:
@@ -111,7 +130,7 @@ def _folder(config: Config, env: Environment, run: Path | str | None, resume: Pa
     if resume:
         return lambda: RunFolder.open(Path(resume))
     known = to_json(config) | facts(config.task, env)
-    short = config.task.task.rpartition(":")[2]
+    short = config.task.task.rpartition(":")[2].replace("/", "-")
     path = Path(run) if run else fresh_name(Path("runs"), f"{short}-{_memory(config)}")
     return lambda: RunFolder.create(path, known)
 

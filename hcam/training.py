@@ -15,8 +15,10 @@ from hcam import agent
 from hcam.config import Config, to_json
 from hcam.envs.environment import Environment
 from hcam.envs.levels import Mixture
+from hcam.host.environment import WorkerEnvironment
 from hcam.learning import metrics, objectives, optimiser
 from hcam.learning.devices import EVERYWHERE, ONE, STATE, Devices
+from hcam.learning.host_update import NONE, HostUpdate
 from hcam.learning.layout import vmap_seeds
 from hcam.learning.learner import Learner
 from hcam.runs import checkpoint, hosts, measure, rewards
@@ -90,7 +92,7 @@ def train(
     levels, scored = config.task.level_names(learner.env), measure.find(learner.env.scored_by)
     state_s, saved = begin(config, learner, folder, display)
     display.compiling()
-    update = compiled(config, learner, state_s)
+    update = updater(config, learner, state_s)
     learning_rate = optimiser.learning_rate(config.optimiser, config.updates * config.learner.gradient_steps)
 
     done, clock = int(state_s.updates[0]), Clock(saved["seconds"])
@@ -151,6 +153,13 @@ def save_in(
     folder.saved()
 
 
+def updater(config: Config, learner: Learner, state_s: TrainState) -> Callable[[TrainState], Any]:
+    """One compiled program that acts and learns; for environments in worker processes, several, and what runs them."""
+    if isinstance(learner.env, WorkerEnvironment):
+        return HostUpdate(learner, config.run.seeds, config.updates)
+    return compiled(config, learner, state_s)
+
+
 def compiled(config: Config, learner: Learner, state_s: TrainState) -> Callable[[TrainState], Any]:
     every_seed = vmap_seeds(learner.update, config.run.seeds)
     every_device = learner.devices.spread(every_seed, config.learner.minibatches, found=(STATE, EVERYWHERE))
@@ -165,6 +174,8 @@ def begin(config: Config, learner: Learner, folder: Folder, display: Display) ->
     every_seed = jax.vmap(lambda seed: learner.init(jax.random.key(seed)))
     init = jax.jit(devices.spread(every_seed, minibatches, given=EVERYWHERE))
     kinds, numbers = devices.whole_kinds(jax.eval_shape(init, seed_s)), ("steps", "seconds", "best")
+    if isinstance(learner.env, WorkerEnvironment):  # then a state has no actors
+        kinds = kinds._replace(actors_b=NONE)
     read: list[Any] = []  # by the first process
 
     def restore() -> dict[str, Any] | None:
@@ -179,7 +190,8 @@ def begin(config: Config, learner: Learner, folder: Folder, display: Display) ->
     state_s = devices.place(whole_s, minibatches, hosts.told_array) if found else init(seed_s)
     if found and not learner.env.is_saved:
         display.say("environments on the host cannot be saved: their episodes start anew, everything else continues")
-        state_s = state_s._replace(actors_b=init(seed_s).actors_b)
+        # Other episodes than those with which the run began.
+        state_s = state_s._replace(actors_b=init(seed_s + state_s.updates).actors_b)
     refuse_shorter(config, folder, saved)
     folder.amend(folder.config | to_json(config))
     folder.rewind(saved["steps"])

@@ -237,3 +237,48 @@ def test_the_command_shows_frames_of_the_environment_alone(
     assert err.count("  File ") == frames
     assert "Traceback" not in err
     assert not caplog.records
+
+
+# Environments in worker processes
+
+
+def test_an_environment_in_worker_processes_trains_and_continues(tmp_path: Path, capsys: Any):
+    """As one in JAX, with its words in the settings; what cannot be saved is said."""
+    task = TaskConfig(task="gymnasium:tests.host.toys:told")
+    config = small(task, task.make())
+    trained: Any = hcam.train(config, run=tmp_path / "run", workers=1)
+    assert trained.config.task.options == {"vocabulary": ["left", "right"], "longest": 2}
+    assert trained.env.workers.pool is None, "workers end with the run"
+    *_, row = read_metrics(tmp_path / "run")
+    assert row["levels"]["told"]["length"] == 3
+    assert (tmp_path / "run" / "eval.json").is_file()
+    assert row["steps"] == 256
+    assert main(["train", "--resume", str(tmp_path / "run"), "--steps", "512", "--workers", "2"]) == 0
+    err = capsys.readouterr().err
+    assert "environments on the host cannot be saved: their episodes start anew" in err
+    assert [row["steps"] for row in read_metrics(tmp_path / "run")][-1] == 512
+    assert main(["watch", str(tmp_path / "run"), "--out", str(tmp_path / "watch.html")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (["gymnasium:tests.host.toys:told", "--workers", "0"], 2, "workers must be 1 or more, but is 0"),
+        (["gymnasium:tests.host.toys:dying"], 2, "cannot be made: its process has ended with status 7"),
+        (["gymnasium:tests.host.toys:growing"], 2, "has shape (2,), but observation_space says (1,)"),
+        (
+            ["gymnasium:tests.host.toys:breaking", "--env-arg", "how=raise", "after=9"],
+            3,
+            "the floor is lava",
+        ),
+    ],
+)
+def test_what_cannot_train_is_one_sentence_before_there_is_a_folder(
+    words: list[str], status: int, sentence: str, tmp_path: Path, capsys: Any
+):
+    assert main(["train", *words, "--run", str(tmp_path / "run")]) == status
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert "Traceback" not in err
+    assert err.count("  File ") == (2 if status == 3 else 0)
+    assert not (tmp_path / "run").exists()

@@ -37,7 +37,11 @@ def from_gymnasium(
     `vmap(reset)` over B keys starts environments 0 to B - 1 anew, with seeds from the keys, and so ends whatever went
     on in them: two rollouts at a time need two of these.
     """
-    return HostEnvironment(make_env, tuple(vocabulary), words)
+    first = make_env()
+    if not isinstance(first.action_space, spaces.Discrete):
+        raise ValueError(f"actions must be Discrete here, but {first} has {first.action_space}.")
+    space = _from_spaces(first.observation_space, tuple(vocabulary), words)
+    return HostEnvironment(Discrete(int(first.action_space.n)), space, _Here(make_env, first, space))
 
 
 class State(NamedTuple):
@@ -48,15 +52,10 @@ class State(NamedTuple):
 
 
 class HostEnvironment(Environment):
-    def __init__(
-        self, make_env: Callable[[], gymnasium.Env[Any, Any]], vocabulary: tuple[str, ...], words: int
-    ) -> None:
-        first = make_env()
-        if not isinstance(first.action_space, spaces.Discrete):
-            raise ValueError(f"actions must be Discrete here, but {first} has {first.action_space}.")
-        self._action_space = Discrete(int(first.action_space.n))
-        self._observation_space = _from_spaces(first.observation_space, vocabulary, words)
-        self._host = _Host(make_env, first, self._observation_space)
+    """Environments of `host`, which steps all of a batch at once."""
+
+    def __init__(self, action_space: Discrete, observation_space: Spaces, host: "Host") -> None:
+        self._action_space, self._observation_space, self._host = action_space, observation_space, host
 
     @property
     def action_space(self) -> Discrete:
@@ -100,34 +99,37 @@ class HostEnvironment(Environment):
         return jax.tree.map(lambda space: _shape(space.dtype, space.shape), self._observation_space)
 
 
-class _Host:
-    """The environments themselves. A ticket is the number of the call that an environment saw last."""
+class Host:
+    """Environments outside of JAX. A ticket is the number of the call that an environment saw last."""
 
-    def __init__(self, make_env: Callable[[], Any], first: Any, space: Spaces) -> None:
-        self._make_env, self._space = make_env, space
-        self._envs, self._tickets = [first], [-1]
+    def __init__(self) -> None:
+        self._tickets: list[int] = []
         self._calls, self._lock = 0, Lock()
         self.error: Exception | None = None
+
+    # What there is for each kind of host ------------------------------------------------------------------------------
+
+    def begin(self, seeds: list[int], batch: tuple[int, ...]) -> Any:
+        """Begins an episode in environments 0 to N - 1: their observations [N]."""
+        raise NotImplementedError
+
+    def advance(self, slots: list[int], actions: list[int], batch: tuple[int, ...]) -> tuple[Any, Any, Any, Any, Any]:
+        """A step of these environments: observation, last of the episode, reward, terminated, truncated, all [N]."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Ends all environments."""
+
+    # What programs call -----------------------------------------------------------------------------------------------
 
     def reset(self, seed: jax.Array) -> tuple[Any, ...]:
         with self._lock, self._noting():
             seeds, batch = np.asarray(seed).ravel().tolist(), np.shape(seed)
-            while len(self._envs) < len(seeds):
-                self._envs.append(self._make_env())
-                self._tickets.append(-1)
+            self._tickets += [-1] * (len(seeds) - len(self._tickets))
             slots = list(range(len(seeds)))
             ticket = self._stamp(slots)
-            observations = [self._envs[slot].reset(seed=seed)[0] for slot, seed in zip(slots, seeds, strict=True)]
-            return self._stack(observations, batch), np.array(slots, np.int32).reshape(batch), np.full(batch, ticket)
-
-    @contextmanager
-    def _noting(self) -> Iterator[None]:
-        self.error = None
-        try:
-            yield
-        except Exception as error:
-            self.error = error
-            raise
+            observation = _in_batch(self.begin(seeds, batch), batch)
+            return observation, np.array(slots, np.int32).reshape(batch), np.full(batch, ticket)
 
     def step(self, slot: jax.Array, ticket: jax.Array, action: jax.Array) -> tuple[Any, ...]:
         with self._lock, self._noting():
@@ -139,11 +141,48 @@ class _Host:
                     "state once, and make another from_gymnasium(...) for another rollout."
                 )
             now = self._stamp(slots)
-            steps = [self._step(self._envs[slot], action) for slot, action in zip(slots, actions, strict=True)]
-            observations, finals, rewards, terminated, truncated = zip(*steps, strict=True)
-            numbers = ((rewards, np.float32), (terminated, np.bool_), (truncated, np.bool_))
-            arrays = (np.array(values, dtype).reshape(batch) for values, dtype in numbers)
-            return self._stack(observations, batch), self._stack(finals, batch), *arrays, np.full(batch, now)
+            return *_in_batch(self.advance(slots, actions, batch), batch), np.full(batch, now)
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        self.error = None
+        try:
+            yield
+        except Exception as error:
+            self.error = error
+            raise
+
+    def _stamp(self, slots: list[int]) -> np.int32:
+        """Before anything happens, so that no state is good any more if an environment then fails."""
+        self._calls = (self._calls + 1) % TICKETS
+        for slot in slots:
+            self._tickets[slot] = self._calls
+        return np.int32(self._calls)
+
+
+def _in_batch(tree: Any, batch: tuple[int, ...]) -> Any:
+    """[N] -> the axes of a batch."""
+    return jax.tree.map(lambda leaf: leaf.reshape((*batch, *leaf.shape[1:])), tree)
+
+
+class _Here(Host):
+    """Environments of this process, one after another."""
+
+    def __init__(self, make_env: Callable[[], Any], first: Any, space: Spaces) -> None:
+        super().__init__()
+        self._make_env, self._space, self._envs = make_env, space, [first]
+
+    def begin(self, seeds: list[int], batch: tuple[int, ...]) -> Any:
+        while len(self._envs) < len(seeds):
+            self._envs.append(self._make_env())
+        return self._stack([env.reset(seed=seed)[0] for env, seed in zip(self._envs, seeds, strict=False)])
+
+    def advance(self, slots: list[int], actions: list[int], batch: tuple[int, ...]) -> tuple[Any, Any, Any, Any, Any]:
+        steps = [self._step(self._envs[slot], action) for slot, action in zip(slots, actions, strict=True)]
+        observations, finals, rewards, terminated, truncated = zip(*steps, strict=True)
+        numbers = ((rewards, np.float32), (terminated, np.bool_), (truncated, np.bool_))
+        arrays = [np.array(values, dtype) for values, dtype in numbers]
+        return self._stack(observations), self._stack(finals), arrays[0], arrays[1], arrays[2]
 
     def close(self) -> None:
         for env in self._envs:
@@ -154,17 +193,9 @@ class _Host:
         observation = env.reset()[0] if terminated or truncated else final
         return observation, final, reward, terminated, truncated and not terminated  # Gymnasium may say both
 
-    def _stamp(self, slots: list[int]) -> np.int32:
-        """Before anything happens, so that no state is good any more if an environment then fails."""
-        self._calls = (self._calls + 1) % TICKETS
-        for slot in slots:
-            self._tickets[slot] = self._calls
-        return np.int32(self._calls)
-
-    def _stack(self, observations: Sequence[Any], batch: tuple[int, ...]) -> Any:
+    def _stack(self, observations: Sequence[Any]) -> Any:
         def stack(space: Space, host_space: Any, values: list[Any]) -> NDArray[Any]:
-            rows = [_array(space, host_space, value) for value in values]
-            return np.stack(rows).reshape((*batch, *space.shape))
+            return np.stack([_array(space, host_space, value) for value in values])
 
         host_space = self._envs[0].observation_space
         if isinstance(self._space, dict):

@@ -33,6 +33,7 @@ COMMANDS = {
     ),
     "bench train": Command("bench", "bench_train", "Measure training: steps a second, acting against learning."),
     "bench env": Command("bench", "bench_env", "Measure a task: steps a second, pixels included."),
+    "bench host": Command("bench", "bench_host", "Measure training on environments in worker processes."),
     "bench memory": Command("bench", "bench_memory", "Measure what recalling costs."),
 }
 
@@ -70,6 +71,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"hcam {name}: {printable(_sentence(error))}", file=sys.stderr)
         return 2
+    except RuntimeError as error:
+        if not hasattr(error, "frames"):  # not an exception of an environment on the host
+            raise
+        _tell(name, error, error.frames)
+        return 3
+
+
+def _tell(name: str, error: Exception, frames: Any) -> None:
+    """An exception of the user's own environment: its frames, and a sentence."""
+    from traceback import format_list
+
+    from hcam.runs.text import printable
+
+    for frame in format_list(frames):
+        print(frame, end="", file=sys.stderr)
+    print(f"hcam {name}: {printable(error)}", file=sys.stderr)
 
 
 @contextmanager

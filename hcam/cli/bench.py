@@ -153,6 +153,42 @@ def bench_train(words: Sequence[str]) -> int:
 bench_train.parses_words = True  # type: ignore[attr-defined]
 
 
+@dataclass(frozen=True, kw_only=True)
+class BenchHost:
+    """Measure how many steps a second training makes on environments in worker processes, as gymnasium:ID.
+
+    Beside it, in turn: the same workers with random actions and no agent, and Gymnasium's AsyncVectorEnv with as many
+    processes. Takes every option of `hcam train` as well, such as `--environments 512 --unroll 32`.
+    """
+
+    workers: Size = None  # processes that step the environments; one per core but one if not given
+    rounds: int = 5  # how often each part is timed; the median counts
+    seconds: float = 5.0  # of each part in a round
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/bench-host")  # where bench.json goes
+
+
+def bench_host(words: Sequence[str]) -> int:
+    args: BenchHost
+    refuse_twice(words)
+    args, others = tyro.cli(BenchHost, args=words, prog="hcam bench host", return_unknown_args=True)
+    from rich.console import Console
+
+    from hcam.benchmarks import host
+
+    config = parse(others).config
+    args.out.mkdir(parents=True, exist_ok=True)
+    results = host.run(config, args.workers, args.rounds, args.seconds)
+    _keep(results, args.out)
+    console = Console()
+    console.print(host.show(results))
+    console.print(f"training makes {host.ratio(results):.0%} of the steps that its workers make alone")
+    console.print(f"jax {results['jax']}. Numbers: {args.out}/bench.json")
+    return 0
+
+
+bench_host.parses_words = True  # type: ignore[attr-defined]
+
+
 def _keep(results: dict[str, Any], out: Path) -> None:
     """With what they were made by, as a run folder has it: a number says little without its commit."""
     from hcam.runs.folder import made_by

@@ -10,13 +10,20 @@ from hcam.cli.train import Name, Pairs, pairs
 Levels = Annotated[tuple[str, ...], tyro.conf.arg(metavar="LEVEL ...")]
 
 
+OTHERS = """\
+Environments of other packages have no entry here: gymnasium:ID and dm_env:package.module:function run in worker
+processes, gymnax:NAME in the agent's own program, package.module:function as what it makes."""
+
+
 def tasks() -> None:
     """List the tasks, their levels and options."""
     from rich.console import Console
 
     from hcam.viewer.show import task_table
 
-    Console().print(task_table())
+    console = Console()
+    console.print(task_table())
+    console.print(OTHERS, markup=False, emoji=False, highlight=False)
 
 
 def show(

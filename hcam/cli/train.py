@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from traceback import format_list
 from typing import Annotated, Any
 
 import tyro
@@ -41,6 +40,7 @@ class Train:
     tensorboard: bool = False  # also write TensorBoard files into the run folder
     wandb: bool = False  # also log to Weights & Biases
     minutes: float | None = None  # stop and save after this time, as Ctrl-C does; --resume continues
+    workers: int | None = None  # processes that step environments on the host, as gymnasium:ID; one per core but one
     devices: int | None = None  # that share the environments; all that divide a minibatch if not given
     distributed: bool = False  # one of several processes: a job of SLURM, MPI or Kubernetes says which
     coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None  # of the first of several processes
@@ -61,7 +61,6 @@ def train(words: Sequence[str]) -> int:
 
 def alone(words: Sequence[str]) -> int:
     args = parse(words)
-    from hcam.adapters import HostEnvironmentError
     from hcam.api import StoppedError
     from hcam.api import train as run
     from hcam.runs.hosts import is_first
@@ -69,12 +68,11 @@ def alone(words: Sequence[str]) -> int:
 
     try:
         where: Any = {"run": args.run, "resume": args.resume, "minutes": args.minutes, "devices": args.devices}
+        where |= {"workers": args.workers}
         trained = run(args.config, tensorboard=args.tensorboard, wandb=args.wandb, **where)
     except StoppedError as stopped:
         return stopped.exit_status
-    except (DivergedError, HostEnvironmentError) as error:  # after the display's last line, so that this is below it
-        for frame in format_list(getattr(error, "frames", [])):  # of the user's own environment
-            print(frame, end="", file=sys.stderr)
+    except DivergedError as error:  # after the display's last line, so that this is below it
         print(f"hcam train: {printable(error)}", file=sys.stderr)
         return 3
     if is_first():

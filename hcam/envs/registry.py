@@ -14,6 +14,8 @@ from hcam.envs.environment import Environment
 GIVEN = "python"  # before the colon: an environment that was given in Python, and has no name to make it by
 GROUP = "hcam.tasks"  # the entry points of installed packages: name -> an environment's class, or a function
 
+PREFIXES = ("gymnasium", "dm_env", "gymnax")  # before the colon: names of environments that those packages know
+
 Maker = Callable[..., Any]
 Options = Mapping[str, Any]  # fields of an environment's class, or arguments of the function that makes it: plain JSON
 
@@ -60,6 +62,9 @@ def find(task: str) -> Maker:
 
 def make(task: str, **options: Any) -> Environment:
     """An environment by name; options are its fields, or the arguments of the function that makes it."""
+    kind, _, name = task.partition(":") if isinstance(task, str) else ("", "", "")
+    if kind in PREFIXES:
+        return by_prefix(kind, name, options)
     maker = find(task)
     refuse_unknown(task, maker, options)
     if isinstance(maker, type) and issubclass(maker, Environment):
@@ -67,6 +72,17 @@ def make(task: str, **options: Any) -> Environment:
     from hcam.adapters import adapt
 
     return adapt(task, maker, options)
+
+
+def by_prefix(kind: str, name: str, options: Options) -> Environment:
+    """An environment of another package by its name there."""
+    if kind == "gymnax":
+        from hcam.adapters import make_gymnax
+
+        return make_gymnax(name, options)
+    from hcam.host.environment import make as make_on_host
+
+    return make_on_host(kind, name, options)
 
 
 def refuse_unknown(task: str, maker: Maker, options: Options) -> None:

@@ -1,5 +1,6 @@
 """One update: act for an unroll, then learn from it in minibatches, all in one compiled program."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from hcam.learning.objectives import Objective
 from hcam.learning.rollout import bootstrap_value, reset_actor, rollout
 from hcam.memory import checks
 from hcam.types import ActorState, Array, EnvParams, Minibatch, Params, TrainState
+
+OF_THE_FIRST = ("ratio", "ratio_deviation")  # logged of the first minibatch as well, where nothing was learned yet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,21 +102,7 @@ class Learner(NamedTuple):
         """One gradient step per minibatch: parameters, optimiser state, and means over the steps for the log."""
         minibatches, epochs = self.config.minibatches, self.config.epochs
         params_p, optimiser, unflatten = layout.flatten(state.params, state.optimiser)
-
-        def loss(params_p: Array, minibatch: Minibatch, count: Array) -> tuple[Array, dict[str, Array]]:
-            terms = self.objective.terms(self.agent, unflatten(params_p), minibatch, count)
-            return objectives.total(self.objective, terms)
-
-        def gradient_step(
-            carry: tuple[Array, Any], given: tuple[Minibatch, Array]
-        ) -> tuple[tuple[Array, Any], dict[str, Array]]:
-            params_p, optimiser = carry
-            gradient_p, means = jax.grad(loss, has_aux=True)(params_p, *given)
-            gradient_p = self.devices.mean(gradient_p)
-            # optax mixes Python numbers and int32 counters.
-            with jax.named_scope("optimiser"), jax.numpy_dtype_promotion("standard"):
-                change_p, optimiser = self.optimiser.update(gradient_p, optimiser, params_p)
-            return (params_p + change_p, optimiser), {**means, "gradient_norm": optax.tree.norm(gradient_p)}
+        gradient_step = partial(self.gradient_step, unflatten)
 
         def epoch(carry: tuple[Array, Any], done: Array) -> tuple[tuple[Array, Any], dict[str, Array]]:
             count_n = state.updates + done + jnp.arange(minibatches)
@@ -123,6 +112,24 @@ class Learner(NamedTuple):
         done_e = minibatches * jnp.arange(epochs)
         (params_p, optimiser), means_en = jax.lax.scan(epoch, (params_p, optimiser), done_e)
         means = {name: mean_en.mean() for name, mean_en in means_en.items()}
-        first = {f"{name}_first": means_en[name][0, 0] for name in ("ratio", "ratio_deviation") if name in means_en}
+        first = {f"{name}_first": means_en[name][0, 0] for name in OF_THE_FIRST if name in means_en}
         means = self.devices.mean(means | first)
         return unflatten(params_p), layout.unflatten_state(state.params, optimiser, state.optimiser), means
+
+    def gradient_step(
+        self, unflatten: Callable[[Array], Params], carry: tuple[Array, Any], given: tuple[Minibatch, Array]
+    ) -> tuple[tuple[Array, Any], dict[str, Array]]:
+        """Of flat parameters and the optimiser's state; `given` is a minibatch and the number of the step."""
+        params_p, optimiser = carry
+        gradient_p, means = jax.grad(self._loss, has_aux=True)(params_p, unflatten, *given)
+        gradient_p = self.devices.mean(gradient_p)
+        # optax mixes Python numbers and int32 counters.
+        with jax.named_scope("optimiser"), jax.numpy_dtype_promotion("standard"):
+            change_p, optimiser = self.optimiser.update(gradient_p, optimiser, params_p)
+        return (params_p + change_p, optimiser), {**means, "gradient_norm": optax.tree.norm(gradient_p)}
+
+    def _loss(
+        self, params_p: Array, unflatten: Callable[[Array], Params], minibatch: Minibatch, count: Array
+    ) -> tuple[Array, dict[str, Array]]:
+        terms = self.objective.terms(self.agent, unflatten(params_p), minibatch, count)
+        return objectives.total(self.objective, terms)

@@ -1,7 +1,7 @@
 """Agent x environment -> transitions: the one scan over time, the one vmap over environments."""
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,14 @@ from hcam.envs.levels import Mixture
 from hcam.learning import layout
 from hcam.learning.devices import ONE, Devices
 from hcam.types import ActorState, Array, EnvParams, EpisodeEnd, Inputs, Observation, Output, Params, Transition
+
+
+class Outcome(NamedTuple):
+    """What a step of an environment came to, besides an observation."""
+
+    reward: Array  # float32
+    terminated: Array  # bool
+    truncated: Array  # bool
 
 
 def reset_actor(agent: Agent, env: Environment, key: Array, env_params: EnvParams) -> ActorState:
@@ -56,26 +64,52 @@ def proceed(
 ) -> tuple[ActorState, Transition, Info]:
     """The environment's part of `act`, of an actor whose memory has taken its step and returned `output`."""
     key_action, key_step = jax.random.split(key)
-    sampled = jax.random.categorical(key_action, output.logits)
-    action = (jnp.argmax(output.logits) if greedy else sampled).astype(jnp.int32)
+    action = choose(key_action, output.logits, greedy=greedy)
     with jax.named_scope("environment"):
         label = env.label(actor.env).astype(jnp.int32) if labelled else None
-        observation, state, reward, terminated, truncated, info = env.step(key_step, actor.env, action, env_params)
-    done = terminated | truncated
+        observation, state, *outcome, info = env.step(key_step, actor.env, action, env_params)
     # Without a mixture, an environment may call by the name of level whatever it likes.
     level = info.get("level", jnp.int32(0)) if isinstance(env_params, Mixture) else jnp.int32(0)
-    episode_return, length = actor.episode_return + reward, actor.episode_length + 1
-    end = EpisodeEnd(
-        done,
-        jnp.where(done, episode_return, 0.0),
-        jnp.where(done, length, 0),
-        jnp.where(done, level, 0),
-        done & env.success(episode_return, info),
+    actor, transition = settle(
+        agent, env, actor._replace(env=state), action, output.logits, label, observation, Outcome(*outcome), info, level
     )
-    transition = Transition(actor.inputs, action, output.logits, reward, terminated, truncated, label, end)
+    return actor, transition, info
+
+
+def choose(key: Array, logits: Array, *, greedy: bool = False) -> Array:
+    """An action, sampled or the likeliest."""
+    sampled = jax.random.categorical(key, logits)
+    return (jnp.argmax(logits) if greedy else sampled).astype(jnp.int32)
+
+
+def settle(
+    agent: Agent,
+    env: Environment,
+    actor: ActorState,
+    action: Array,
+    logits: Array,
+    label: Array | None,
+    observation: Observation,
+    outcome: Outcome,
+    info: Info,
+    level: Array,
+) -> tuple[ActorState, Transition]:
+    """What a step was, once the environment has taken it: the actor before the next step, and the transition."""
+    reward, terminated, truncated = outcome
+    done = terminated | truncated
+    episode_return, length = actor.episode_return + reward, actor.episode_length + 1
+    counted = done & ~info.get("cut", jnp.bool_(False))  # an episode that was lost with its process is none
+    end = EpisodeEnd(
+        counted,
+        jnp.where(counted, episode_return, 0.0),
+        jnp.where(counted, length, 0),
+        jnp.where(counted, level, 0),
+        counted & env.success(episode_return, info),
+    )
+    transition = Transition(actor.inputs, action, logits, reward, terminated, truncated, label, end)
     inputs = Inputs(agent.preprocess(observation), done, action, reward)
     kept = jnp.where(done, 0.0, episode_return), jnp.where(done, 0, length)
-    return ActorState(state, inputs, actor.memory, *kept), transition, info
+    return ActorState(actor.env, inputs, actor.memory, *kept), transition
 
 
 def rollout(

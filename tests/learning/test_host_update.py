@@ -37,7 +37,8 @@ def learner_of(env, learning_rate=1e-2, config=CONFIG):
         env=env,
         env_params=env.params(),
         levels=1,
-        optimiser=optimiser.make(OptimiserConfig(learning_rate=learning_rate), 100),
+        # With Adam's usual epsilon, a gradient that is nothing but rounding still moves its parameter by a whole step.
+        optimiser=optimiser.make(OptimiserConfig(learning_rate=learning_rate, epsilon=1e-3), 100),
         objective=objectives.make(ObjectiveConfig(policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0)),
         config=config,
     )
@@ -74,8 +75,8 @@ def update(clock):
 
 
 def close(one, two):
-    """To the rounding of other programs, which Adam makes larger: the parameters change by 0.01."""
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=2e-3, atol=5e-4), one, two)
+    """To the rounding of other programs."""
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=2e-4, atol=2e-5), one, two)
 
 
 def test_without_overlap_it_is_the_update_in_one_program(update, expected):

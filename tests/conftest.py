@@ -1,7 +1,9 @@
 """Settings for every test: JAX at its strictest, on the CPU, and Hypothesis without a clock."""
 
+import gc
 import os
 from importlib.metadata import version
+from pathlib import Path
 
 # Before jax is imported, and only a default: `JAX_PLATFORMS=cuda make test` runs the same tests on an accelerator.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -16,6 +18,7 @@ os.environ.setdefault(
 )
 
 import jax
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests.browser"]  # fixtures for the tests that open a page
@@ -33,3 +36,21 @@ jax.config.update("jax_compilation_cache_dir", os.environ.get("HCAM_TEST_CACHE")
 # are the same in every run: a red build is then always about the change.
 settings.register_profile("hcam", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("hcam")
+
+
+ROOT = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker runs all tests of a folder, where no mark says otherwise: what they share is compiled by it alone."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.parent.relative_to(ROOT).as_posix()))
+
+
+def pytest_collection_finish() -> None:
+    """Tracing makes many objects and leaves few: to look for garbage as often as usual takes a tenth longer."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)

@@ -3,7 +3,7 @@
 import gc
 import os
 from importlib.metadata import version
-from pathlib import Path
+from typing import Any
 
 # Before jax is imported, and only a default: `JAX_PLATFORMS=cuda make test` runs the same tests on an accelerator.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -38,15 +38,21 @@ settings.register_profile("hcam", deadline=None, derandomize="CI" in os.environ,
 settings.load_profile("hcam")
 
 
-ROOT = Path(__file__).parent
+@pytest.hookimpl(optionalhook=True)  # there is no such hook where xdist is not installed
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One worker runs all tests of a folder: what they share is compiled and trained once, and not by each.
 
+    Marks for groups would not do: xdist 3.8 writes them into a name of the test that pytest 9.2 does not read.
+    """
+    if config.getoption("dist") not in ("load", "loadgroup"):
+        return None
+    from xdist.scheduler.loadscope import LoadScopeScheduling
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all tests of a folder, where no mark says otherwise: what they share is compiled by it alone."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.parent.relative_to(ROOT).as_posix()))
+    class ByFolder(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid.partition("::")[0].rpartition("/")[0]
+
+    return ByFolder(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -15,7 +15,7 @@ train: $(STAMP) ## train a remembering agent on a small Ballet, while you watch
 	$(BIN)/hcam train
 
 test: lint ## lint, then run the tests on two cores
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2
 
 lint: $(STAMP) ## check style, formatting and types
 	$(BIN)/ruff check .

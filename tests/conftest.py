@@ -1,7 +1,9 @@
 """Settings for every test: JAX at its strictest, on the CPU, and Hypothesis without a clock."""
 
+import gc
 import os
 from importlib.metadata import version
+from typing import Any
 
 # Before jax is imported, and only a default: `JAX_PLATFORMS=cuda make test` runs the same tests on an accelerator.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -16,6 +18,7 @@ os.environ.setdefault(
 )
 
 import jax
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests.browser"]  # fixtures for the tests that open a page
@@ -33,3 +36,27 @@ jax.config.update("jax_compilation_cache_dir", os.environ.get("HCAM_TEST_CACHE")
 # are the same in every run: a red build is then always about the change.
 settings.register_profile("hcam", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("hcam")
+
+
+@pytest.hookimpl(optionalhook=True)  # there is no such hook where xdist is not installed
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One worker runs all tests of a folder: what they share is compiled and trained once, and not by each.
+
+    Marks for groups would not do: xdist 3.8 writes them into a name of the test that pytest 9.2 does not read.
+    """
+    if config.getoption("dist") not in ("load", "loadgroup"):
+        return None
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+    class ByFolder(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid.partition("::")[0].rpartition("/")[0]
+
+    return ByFolder(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Tracing makes many objects and leaves few: to look for garbage as often as usual takes a tenth longer."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)

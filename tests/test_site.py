@@ -22,8 +22,6 @@ ROOT = Path(__file__).resolve().parents[1]
 RESOURCES = {"src", "srcset", "poster", "data"}  # attributes that make a browser fetch something at once
 LINKS = {"canonical", "prev", "next", "alternate"}  # relations of <link> that are read and not fetched
 
-pytestmark = pytest.mark.xdist_group("browser")  # one build and one browser for all workers
-
 
 class Seen(NamedTuple):
     ids: set[str]

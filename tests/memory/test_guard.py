@@ -177,7 +177,7 @@ def test_a_memory_without_the_guard_gives_the_same_for_usable_inputs(name):
 def test_only_the_guard_keeps_nan_out():
     mem, params, *_ = built("hcam", "float32")
     free = memory.unguarded(mem)
-    y = free.unroll(params, free.init_state(), spoilt(np.nan, whole=True), FIRST)[1]
+    y = jax.jit(free.unroll)(params, free.init_state(), spoilt(np.nan, whole=True), FIRST)[1]
     assert np.isnan(y[OTHERS]).any()
 
 

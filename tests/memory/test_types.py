@@ -34,9 +34,14 @@ def test_a_memory_can_be_pickled_and_works_afterwards(name):
     assert again.config == mem.config
     results = []
     for one in (mem, again):
-        state, y_td = one.unroll(params, one.init_state(), x, first)
-        tried, _ = one.step(one.prepare(params), one.cached(params, state), x[0], False)
-        results.append((y_td, one.undo(one.cached(params, state), tried)))
+
+        @jax.jit
+        def used(params, x, first, one=one):
+            state, y_td = one.unroll(params, one.init_state(), x, first)
+            tried, _ = one.step(one.prepare(params), one.cached(params, state), x[0], False)
+            return y_td, one.undo(one.cached(params, state), tried)
+
+        results.append(used(params, x, first))
     jax.tree.map(np.testing.assert_array_equal, *results)
 
 

@@ -22,7 +22,7 @@ from hcam.cli import main
 from hcam.learning.devices import ONE
 from hcam.runs import hosts
 from hcam.runs.folder import read_metrics
-from tests.test_training import assert_same_bits, compiled_in, last_of, names
+from tests.test_training import arrays, assert_same_bits, compiled_in, last_of, names
 
 TINY = ["first_symbol", "--levels", "blanks2", "--memory", "lstm", "--width", "8", "--layers", "1", "--hidden", "8"]
 TINY += ["--environments", "8", "--unroll", "8", "--minibatches", "2", "--schedule", "constant", "--eval-episodes", "8"]
@@ -124,22 +124,66 @@ def test_who_waits_for_others_in_vain_says_so(process: int):
     assert re.fullmatch(said, done.stderr.splitlines()[-1])
 
 
+def train_alone(base: Path, words: Sequence[str], devices: int, run: Path) -> None:
+    """`hcam train` in one process of so many emulated devices, whose number is decided before JAX begins."""
+    cached = {name.upper(): value for name, value in compiled_in(base.parent).items()}
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    command = [sys.executable, "-m", "hcam", "train", *words, "--run", f"{run}"]
+    subprocess.run(command, check=True, env=os.environ | cached | {"XLA_FLAGS": flags}, capture_output=True)
+
+
+def saved_at(run: Path, update: int) -> dict[str, np.ndarray]:
+    return arrays(run / "checkpoints" / f"{update:012}.safetensors")
+
+
+def until(rows: Sequence[dict[str, Any]], update: int) -> dict[str, np.ndarray]:
+    """What the rows report of all updates up to this one: means, and sums of episodes."""
+    rows = [row for row in rows if row["update"] <= update]
+    weights = np.diff([0, *(row["update"] for row in rows)])
+    means = [row["losses"] | row["diagnostics"] for row in rows]
+    found = {name: np.average([mean[name] for mean in means], weights=weights, axis=0) for name in means[0]}
+    return found | {"episodes": np.sum([row["levels"]["blanks2"]["episodes"] for row in rows], axis=0)}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
 def test_several_processes_train_evaluate_and_save_what_one_does(base: Path, processes: int):
-    """A run of so many processes ends as a run of one that has as many devices, to the rounding of sums."""
-    words = [*TINY, "--steps", f"{10 * STEPS}"]
+    """A run of so many processes is that of one, to the rounding of sums; and of two, to the bit.
+
+    Two numbers have one sum, so two processes end with the bits of one process of two devices. More may be added in
+    another order, and one device adds as it likes. That rounding grows: what differs by 1e-8 after one update differs
+    by 1e-4 after ten, also on one device that begins with parameters 1e-7 apart (docs/scaling.md). So numbers are
+    compared after two updates, and episodes after ten.
+    """
+    seldom = TINY.index("--save-every")
+    words = [*TINY[:seldom], "--save-every", "1e-9", "--log-every", "1e-9", "--keep", "10", "--steps", f"{10 * STEPS}"]
     job = Job(base, [*words, "--run", f"{base / 'many'}"], processes)
     assert job.end() == [0] * processes, job.texts()
     rows = read_metrics(base / "many")
     assert (rows[-1]["update"], rows[-1]["devices"]) == (10, processes)
     assert (base / "many" / "eval.json").exists()
     assert [text.count("steps/s, one seed") for text in job.texts()] == [1] + [0] * (processes - 1)
-    assert main(["train", *words, "--run", f"{base / 'one'}"]) == 0
-    one, many = last_of(base / "one"), last_of(base / "many")
-    for name in one:
-        exact = any(part in name for part in ("actors_b/env", "actors_b/inputs", "actors_b/episode", "key", "updates"))
-        np.testing.assert_allclose(one[name], many[name], rtol=0 if exact else 1e-3, atol=0 if exact else 1e-4)
+
+    for devices in (1, processes):
+        alone = base / f"alone-{devices}"
+        train_alone(base, words, devices, alone)
+        for update in (2, 10):
+            one, many = saved_at(alone, update), saved_at(base / "many", update)
+            assert list(one) == list(many)
+            parts = ("actors_b/env", "actors_b/inputs", "actors_b/episode", "curriculum", "key", "updates")
+            exact = [name for name in one if any(part in name for part in parts)]
+            assert len(exact) > 10
+            for name in exact if update == 10 else one:
+                rtol, atol = (0, 0) if name in exact else (1e-5, 1e-6)
+                np.testing.assert_allclose(one[name], many[name], rtol=rtol, atol=atol, err_msg=name)
+        reported, expected = until(rows, 2), until(read_metrics(alone), 2)
+        assert list(reported) == list(expected)
+        for name in reported:
+            np.testing.assert_allclose(reported[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+    if processes == 2:
+        assert_same_bits(last_of(base / "alone-2"), last_of(base / "many"))
+        assert (base / "alone-2" / "eval.json").read_bytes() == (base / "many" / "eval.json").read_bytes()
+
     assert main(["train", "--resume", f"{base / 'many'}", "--steps", f"{20 * STEPS}"]) == 0  # alone, on one device
     assert read_metrics(base / "many")[-1]["update"] == 20
 

@@ -87,10 +87,10 @@ MANY = {
 @pytest.mark.parametrize("name", MANY)
 def test_what_cannot_fit_is_refused_at_once(name):
     """In one sentence, before anything is compiled or allocated: some allocations would end the process."""
-    before, start = len(jax.live_arrays()), time.perf_counter()
+    before, start = len(jax.live_arrays()), time.process_time()
     with pytest.raises(ValueError, match=r"^this run [^\n]+\.$") as refused:
         make_learner(MANY[name])
-    assert time.perf_counter() - start < 10  # seconds, on a machine that is busy: nothing is computed
+    assert time.process_time() - start < 10  # seconds of work, however busy the machine: nothing is computed
     assert "lower --environments, --unroll or the sizes of the memory" in str(refused.value)
     assert sum(array.nbytes for array in jax.live_arrays()[before:]) < 1e6
 

@@ -15,6 +15,7 @@ from hcam.envs.play import at_random, begin, knowing, play
 from hcam.envs.tasks.ballet import VOCABULARY, Ballet
 from hcam.envs.tasks.ballet.ballet import _dancers
 from hcam.envs.tasks.ballet.choreography import PAPER_LEVELS, Level
+from tests.compiling import jit_polished
 from tests.envs.tasks.ballet.slow_ballet import SlowBallet
 
 
@@ -96,7 +97,7 @@ def episodes(env, policy, params, batch, steps):
         _, taken = play(env, policy, key_play, begin(env, key_reset, params), params, steps)
         return taken.reward, taken.info["level"], taken.terminated, taken.truncated
 
-    reward, level, chose, timed_out = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), batch))
+    reward, level, chose, timed_out = jit_polished(jax.vmap(one))(jax.random.split(jax.random.key(0), batch))
     return tuple(np.asarray(values)[chose | timed_out] for values in (reward, level, chose))
 
 

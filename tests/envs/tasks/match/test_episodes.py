@@ -60,8 +60,9 @@ def test_no_apples_and_all_of_them(apples, many):
 @pytest.mark.parametrize("level", ["delay30", "delay0.25", "quick_delay2"])
 def test_a_description_gives_the_same_episode_again(level):
     env = Match(width=16, height=12)
+    reset = jax.jit(env.reset)
     for seed in range(5):
-        _, state = env.reset(jax.random.key(seed), env.params(level))
+        _, state = reset(jax.random.key(seed), env.params(level))
         told = env.describe(state)
         again = env.episode(told)
         assert env.describe(again) == told

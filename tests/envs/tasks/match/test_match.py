@@ -14,6 +14,7 @@ from hcam.envs.environment import Event
 from hcam.envs.play import at_random, begin, knowing, play
 from hcam.envs.tasks.match import Match, rooms
 from hcam.envs.tasks.match.levels import QUICK_LEVELS, Level
+from tests.compiling import jit_polished
 
 SMALL = {"width": 24, "height": 18}
 FOUR = {"colors": ["red", "green", "yellow", "white"], "target": 2, "delay": 30, "apples": [[5, 9], [5, 8], [0, 0]]}
@@ -149,7 +150,7 @@ def episodes(env, policy, params, batch, steps):
         _, taken = play(env, policy, key_play, begin(env, key_reset, params), params, steps)
         return taken.info["success"], taken.info["level"], taken.terminated, taken.reward, taken.truncated
 
-    success, level, chose, reward, timed_out = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), batch))
+    success, level, chose, reward, timed_out = jit_polished(jax.vmap(one))(jax.random.split(jax.random.key(0), batch))
     return tuple(np.asarray(values)[chose | timed_out] for values in (success, level, chose, reward))
 
 

@@ -13,6 +13,7 @@ from hcam.envs.check import check
 from hcam.envs.play import at_random, begin, knowing, play
 from hcam.envs.tasks.objects import Objects, objects, room
 from hcam.envs.tasks.objects.levels import PAPER_LEVELS, QUICK_LEVELS, Level
+from tests.compiling import jit_polished
 from tests.envs.tasks.undrawn import undrawn
 
 ENV: Any = Objects(width=16, height=12)
@@ -69,7 +70,7 @@ def played(policy, levels, batch, steps):
         _, taken = play(ENV, policy, key_play, begin(ENV, key_reset, params), params, steps)
         return taken.info["level"], taken.info["success"], taken.terminated, taken.truncated, taken.reward
 
-    level, success, chose, late, reward = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), batch))
+    level, success, chose, late, reward = jit_polished(jax.vmap(one))(jax.random.split(jax.random.key(0), batch))
     over = np.asarray(chose | late)
     return tuple(np.asarray(value)[over] for value in (level, success, chose, reward))
 
@@ -115,7 +116,7 @@ def test_random_actions_are_at_chance_where_they_choose_at_all():
 def test_the_expert_finds_the_box_from_anywhere():
     """Nearly always, also from behind the other boxes, where an agent that wandered may stand."""
     params = ENV.params("delay0")
-    _, states_b = jax.vmap(lambda key: ENV.reset(key, params))(jax.random.split(jax.random.key(3), 256))
+    _, states_b = jax.jit(jax.vmap(lambda key: ENV.reset(key, params)))(jax.random.split(jax.random.key(3), 256))
     place_b = jax.random.uniform(jax.random.key(4), (256, 2), jnp.float32, -3.6, 3.6)
     away_bn = jnp.linalg.norm(states_b.episode.place_b2 - place_b[:, None], axis=-1)
     clear_b = (away_bn > 0.9).all(-1)
@@ -131,7 +132,7 @@ def test_the_expert_finds_the_box_from_anywhere():
 
         return jax.lax.scan(body, (state, jnp.bool_(False), jnp.bool_(False)), None, 79)[0][2]
 
-    right_b = jax.jit(jax.vmap(one))(states_b)
+    right_b = jit_polished(jax.vmap(one))(states_b)
     assert clear_b.sum() > 150
     assert right_b[clear_b].mean() > 0.97  # a pocket between two boxes can hold it
 

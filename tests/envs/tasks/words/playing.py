@@ -11,6 +11,7 @@ from hcam.envs.tasks.words import Words
 from hcam.envs.tasks.words.episodes import kind_of
 from hcam.envs.tasks.words.levels import Level
 from hcam.envs.tasks.words.words import _instruction
+from tests.compiling import jit_polished
 
 ENV = Words(width=8, height=8)
 SINGLE = ["distractors0", "distractors1", "distractors2", "quick_distractors0", "quick_distractors2"]
@@ -62,6 +63,6 @@ def episodes(policy, levels, batch, steps):
         _, taken = play(ENV, policy, key_play, begin(ENV, key_reset, params), params, steps)
         return taken.info["level"], taken.info["success"], taken.reward, taken.terminated, taken.truncated
 
-    found = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), batch))
+    found = jit_polished(jax.vmap(one))(jax.random.split(jax.random.key(0), batch))
     level, success, reward, chose, timed_out = (np.asarray(values) for values in found)
     return tuple(values[chose | timed_out] for values in (level, success, reward, chose))

@@ -244,14 +244,20 @@ def test_every_folder_of_the_repository_is_read(folder):
     [
         ("results/ballet/hcam-0", "hcam"),
         ("results/ballet/trxl-0", "trxl"),
-        ("results/ablations/lstm/six-levels", "lstm"),
         ("results/ballet/hcam-246-0", "hcam-246"),
         ("hcam/pretrained_agents/ballet", "hcam"),
     ],
 )
 def test_published_runs_are_those_of_the_recipe(folder, experiment):
     """What their settings mean has not changed: they differ from the recipe in how often they logged and saved."""
-    wanted = RECIPE.config(RECIPE.find(experiment))
+    differ(folder, RECIPE.config(RECIPE.find(experiment)))
+
+
+def test_a_published_run_has_the_settings_of_a_preset():
+    differ("results/ablations/lstm/six-levels", RECIPE.preset("fast", "lstm"))
+
+
+def differ(folder, wanted):
     changed = set(differences(read(ROOT / folder), wanted))
     assert changed <= {"agent.dtype", "run.log_every", "run.save_every", "run.eval_episodes", "run.steps", "run.seed"}
 

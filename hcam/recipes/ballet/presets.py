@@ -78,7 +78,7 @@ def quickstart(memory: str) -> Config:
         "trxl": {"window": 64},
         "none": {"window": 3},
     }
-    return Config(
+    base = Config(
         task=TaskConfig(task=TASK, levels=("2_delay5_of4",), options={"tile": 1}),
         agent=AgentConfig(
             encoder=EncoderConfig(
@@ -91,4 +91,19 @@ def quickstart(memory: str) -> Config:
         objective=ObjectiveConfig(discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=1.0),
         optimiser=OptimiserConfig(learning_rate=1e-3, schedule="linear"),
         run=RunConfig(steps=5_000_000, log_every=5.0, save_every=60.0),
+    )
+    return patient(base) if memory == "lstm" else base
+
+
+def patient(base: Config) -> Config:
+    """For an LSTM, which is at chance for 30,000 gradient steps (docs/log/2026-11-19-lstm-from-rewards.md).
+
+    So there are more of them, and an unroll holds an episode, since gradients reach no further back. A larger weight of
+    the entropy keeps the choice open until something is recalled.
+    """
+    return replace(
+        base,
+        learner=replace(base.learner, unroll=64, minibatches=16),
+        objective=replace(base.objective, discount=0.8, entropy=0.1, reconstruct_every=8),
+        run=replace(base.run, steps=20_000_000),
     )

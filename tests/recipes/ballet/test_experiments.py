@@ -16,7 +16,7 @@ from hcam.recipes.ballet.experiments import ANY_DELAY, FOUR_DELAYS
 CHANGES: dict[str, set[str]] = {
     "hcam": set(),
     "trxl": set(),
-    "lstm": set(),
+    "lstm": {"learner.unroll", "learner.minibatches", "objective.entropy"},
     "hcam-246": {"task.levels"},
     "trxl-246": {"task.levels"},
     "hcam-k1": {"agent.memory.top_k"},

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hcam import agent
-from hcam.config import Config
+from hcam.config import Config, differences
 from hcam.envs.tasks.ballet.choreography import PAPER_LEVELS, choice_time, parse
 from hcam.memory import HCAM, LSTM, MEMORIES, Local, TrXL
 from hcam.recipes.ballet import RECIPE
@@ -134,7 +134,8 @@ def test_every_preset_builds_with_every_memory(name, memory):
     output = jax.eval_shape(act, jax.random.key(0))
     assert (output.logits.shape, output.y_d.shape) == ((8,), (config.agent.memory.width,))
     assert config.updates > 100
-    assert config.objective.reconstruct_every == (4 if name == "fast" else 1)  # the paper: every step
+    every = {"fast": 4, "paper": 1, "quickstart": 8 if memory == "lstm" else 1}[name]  # the paper: every step
+    assert config.objective.reconstruct_every == every
     assert config.learner.unroll % config.objective.reconstruct_every == 0
 
 
@@ -153,6 +154,18 @@ def test_fast_has_a_short_horizon_and_a_curriculum():
 
 
 # Quickstart -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_unroll_of_the_lstm_holds_an_episode():
+    """Gradients reach no further back; and the memory is the only other thing in which memories differ there."""
+    config, other = RECIPE.preset("quickstart", "lstm"), RECIPE.preset("quickstart", "gru")
+    level = parse(config.task.levels[0])
+    assert config.learner.unroll > choice_time(level.dancers, level.delay) > other.learner.unroll
+    assert config.agent.memory.layers == other.agent.memory.layers
+    assert set(differences(other, config)) == {
+        *("agent.memory", "learner.unroll", "learner.minibatches", "objective.discount", "objective.entropy"),
+        *("objective.reconstruct_every", "run.steps"),
+    }
 
 
 def test_local_attention_of_the_quickstart_does_not_reach_the_last_dance():

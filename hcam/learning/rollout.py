@@ -98,7 +98,7 @@ def settle(
     reward, terminated, truncated = outcome
     done = terminated | truncated
     episode_return, length = actor.episode_return + reward, actor.episode_length + 1
-    counted = done & ~info.get("cut", jnp.bool_(False))  # an episode that was lost with its process is none
+    counted = done & ~info["cut"] if "cut" in info else done  # an episode that was lost with its process is none
     end = EpisodeEnd(
         counted,
         jnp.where(counted, episode_return, 0.0),

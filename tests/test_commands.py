@@ -66,8 +66,8 @@ def memories(named: dict[str, list[str]]) -> list[str]:
 @cache
 def flags(command: str, *memory: str) -> frozenset[str]:
     """All options of a command, from its help."""
-    if command == "bench train":
-        return flags("bench train alone") | flags("train", *memory)
+    if command in ("bench train", "bench host"):  # which take the options of training as well
+        return flags(f"{command} alone") | flags("train", *memory)
     if command.startswith("train") and len(memory) > 1:
         return frozenset.union(*(flags(command, one) for one in memory))
     words = [*command.removesuffix(" alone").split(), "--help"]

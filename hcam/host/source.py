@@ -3,11 +3,10 @@
 import importlib
 import importlib.util
 import inspect
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hcam import plugins
 from hcam.host.parts import Choices
 
 GYMNASIUM, DM_ENV = "gymnasium", "dm_env"
@@ -139,18 +138,12 @@ def _takes_seed(maker: Callable[..., Any], options: Mapping[str, Any]) -> bool:
 
 def _load(path: str) -> Any:
     """`package.module:function`; modules in the working directory count."""
-    module, colon, attribute = path.partition(":")
-    if not colon:
+    if not plugins.is_path(path):
         raise ValueError(f"{path!r} must name a function as package.module:function.")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
     try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise ValueError(f"{path} cannot be loaded, since {module} cannot be imported ({error}).") from None
-    if not hasattr(found, attribute):
-        raise ValueError(f"{path} cannot be loaded, since {module} has no {attribute}.")
-    return getattr(found, attribute)
+        return plugins.load(path)
+    except ValueError as error:  # raised here, it is a refusal of ours and no exception of the environment
+        raise ValueError(f"{error}") from None
 
 
 def _first_line(error: Exception) -> str:

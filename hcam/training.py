@@ -29,6 +29,7 @@ from hcam.runs.resources import refuse_too_large
 from hcam.types import TrainState
 
 TIME_IS_UP = 14  # what `train` returns where a deadline ended it: the number of SIGALRM
+AHEAD = 2  # updates that the host asks for before they are computed: the device never waits, and a signal not for long
 Folder = RunFolder | hosts.Elsewhere
 
 
@@ -106,10 +107,11 @@ def train(
             state_s, metrics_s = update(state_s)
             pending.append(metrics_s)
             done += 1
+            jax.block_until_ready(pending[:-AHEAD][-1:])  # type: ignore[no-untyped-call]
             if done < config.updates and time.monotonic() >= deadline:
                 stopped.append(TIME_IS_UP)
 
-            # Log. Only here does the host wait for the device. A signal that comes after the next line is seen one
+            # Log. Only here does the host wait for the last update. A signal that comes after the next line is seen one
             # update later, so that whatever ends the loop has been logged and saved.
             wish = stopped[0] if stopped else 0, clock.due("log", config.run.log_every)
             stopped_by, log, save = agree(*wish, clock.due("save", config.run.save_every))

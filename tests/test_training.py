@@ -387,6 +387,44 @@ def test_rows_come_by_the_clock_and_checkpoints_less_often(tmp_path: Path, idle:
         assert row["rate"] == pytest.approx(count * STEPS / (row["seconds"] - before["seconds"]), rel=1e-6)
 
 
+def test_the_host_is_never_far_ahead_of_the_device(tmp_path: Path, idle: Any, monkeypatch: pytest.MonkeyPatch):
+    """Updates of seconds would otherwise be queued by the dozen, and a row or a signal would wait for all of them."""
+    learner = idle()
+
+    class Slow(NamedTuple):
+        env: Environment = learner.env
+        devices: Devices = ONE
+
+        def init(self, key: jax.Array) -> TrainState:
+            return learner.init(key)
+
+        def update(self, state: TrainState) -> tuple[TrainState, UpdateMetrics]:
+            x = jnp.full((256, 256), state.updates.astype(jnp.float32))
+            slow = jax.lax.fori_loop(0, 100, lambda _, x: jnp.tanh(x @ x), x).sum()
+            return learner.update(state._replace(updates=state.updates + jnp.isnan(slow).astype(jnp.int32)))
+
+    updater = loop.updater
+    asked: list[Any] = []
+    ahead: list[int] = []
+
+    def noted(*args: Any) -> Callable[[TrainState], Any]:
+        update = updater(*args)
+
+        def ask(state_s: TrainState) -> Any:
+            found = update(state_s)
+            asked.append(jax.tree.leaves(found[1])[0])
+            ahead.append(sum(not leaf.is_ready() for leaf in asked))
+            return found
+
+        return ask
+
+    monkeypatch.setattr(loop, "make_learner", lambda config: Slow())
+    monkeypatch.setattr(loop, "updater", noted)
+    run(tiny(steps=20 * STEPS, log_every=SELDOM), tmp_path / "run")
+    assert len(ahead) == 20
+    assert max(ahead) == 1 + loop.AHEAD  # those two and the one that was just asked for
+
+
 def test_a_run_of_one_update_has_a_believable_rate(tmp_path: Path, idle: Any):
     idle()
     begun = time.monotonic()

@@ -102,10 +102,10 @@ def read(
 def choose_form(queries: int, slots: int, k: int) -> str:
     """Dense while attending inside unneeded chunks costs less than copying k chunks for every query.
 
-    The thresholds were measured (docs/log/2026-11-15-dense-or-gather.md).
+    Where all are recalled, none is unneeded. The thresholds were measured (docs/log/2026-11-15-dense-or-gather.md).
     """
     balance = 16 if jax.default_backend() == "cpu" else 4  # products cost more on a CPU, copies more on a GPU
-    return "dense" if balance * slots <= k * queries else "gather"
+    return "dense" if slots <= k or balance * slots <= k * queries else "gather"
 
 
 def read_chunks(

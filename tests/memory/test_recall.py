@@ -399,6 +399,8 @@ def test_a_query_without_any_chunk_is_finite():
 def test_auto_takes_one_of_the_two_forms():
     assert choose_form(queries=1, slots=1000, k=8) == "gather"
     assert choose_form(queries=64, slots=18, k=8) == "dense"  # learning at the paper's size
+    assert choose_form(queries=3, slots=32, k=31) == "gather"
+    assert choose_form(queries=3, slots=32, k=32) == "dense"  # whatever is recalled by all needs no copy for each
     case = problem(SIZES["odd sizes"])
     sizes, params = SIZES["odd sizes"], jax.tree.map(np.float32, case.params)
     form = choose_form(sizes.queries, sizes.slots, sizes.k)

@@ -31,6 +31,7 @@ except ImportError:  # Windows: nothing then keeps two processes from training i
 CONFIG, METRICS, EVAL, LOCK = "config.json", "metrics.jsonl", "eval.json", ".lock"
 CHECKPOINTS, BEGUN = "checkpoints", ".begun"  # the latter stands in for the first checkpoint until there is one
 EXPORTED = ("agent.safetensors", "agent.json")  # what an exported agent has in place of checkpoints
+PACKAGE = Path(__file__).resolve().parents[1]  # whose commit a run was made from
 
 
 class RunFolder:
@@ -192,7 +193,7 @@ def made_by() -> dict[str, Any]:
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "hcam": hcam.__version__,
-        **_git(Path(__file__).resolve().parents[2]),
+        **_git(PACKAGE.parent),
         "jax": jax.__version__,
         "device": device.device_kind,
         "devices": jax.device_count(),
@@ -200,7 +201,10 @@ def made_by() -> dict[str, Any]:
 
 
 def _git(tree: Path) -> dict[str, Any]:
-    """Returns the commit of a working tree and whether its files differ; nothing where this is not one."""
+    """Returns the commit of a working tree and whether its package differs; nothing where this is not one.
+
+    Run folders may lie in the same tree: a run is not changed by others that were made before it.
+    """
 
     def ask(*command: str) -> str:
         done = subprocess.run(
@@ -212,7 +216,7 @@ def _git(tree: Path) -> dict[str, Any]:
         # An installed package may lie inside somebody else's working tree, whose commit says nothing.
         if Path(ask("rev-parse", "--show-toplevel")).resolve() != tree:
             return {}
-        return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain"))}
+        return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain", "--", PACKAGE.name))}
     except (OSError, subprocess.SubprocessError):
         return {}
 

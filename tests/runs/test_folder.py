@@ -55,13 +55,20 @@ def test_the_commit_is_that_of_the_package(tmp_path: Path, monkeypatch: pytest.M
     except OSError:
         pytest.skip("no git here")
     assert folder._git(tmp_path) == {}  # no commit yet
-    (tmp_path / "file").write_text("1")
-    subprocess.run([*git, "add", "file"], check=True)
+    (tmp_path / "hcam").mkdir()
+    (tmp_path / "hcam" / "file.py").write_text("1")
+    subprocess.run([*git, "add", "hcam"], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "first"], check=True)
     clean = folder._git(tmp_path)
     assert re.fullmatch("[0-9a-f]{40}", clean["commit"])
     assert clean["changed"] is False
-    (tmp_path / "file").write_text("2")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "config.json").write_text("{}")
+    assert folder._git(tmp_path) == clean  # another run's folder changes nothing
+    (tmp_path / "hcam" / "new.py").write_text("2")
+    assert folder._git(tmp_path) == {**clean, "changed": True}
+    (tmp_path / "hcam" / "new.py").unlink()
+    (tmp_path / "hcam" / "file.py").write_text("2")
     assert folder._git(tmp_path) == {**clean, "changed": True}
     (tmp_path / "inside").mkdir()
     assert folder._git(tmp_path / "inside") == {}

@@ -17,7 +17,7 @@ from hcam.runs import rewards
 from hcam.types import ActorState, Array, EnvParams, Params
 
 AT_ONCE = 128  # episodes
-EVAL_CHUNK = 64  # steps between two checks whether all episodes have ended
+EVAL_CHUNK = 64  # steps between two checks whether all episodes have ended, at most
 MAX_STEPS = 1_000_000  # after which an episode is taken to have no end
 
 OnProgress = Callable[[int, int], None]  # episodes done, episodes in all
@@ -58,16 +58,20 @@ def evaluate(
     seed: int = 0,
     greedy: bool = True,
     at_once: int = AT_ONCE,
+    longest: int | None = None,
     on_progress: OnProgress = lambda done, total: None,
 ) -> Score:
-    """Every episode counts once, however long it is: an environment whose episode has ended waits for the others."""
+    """Every episode counts once, however long it is: an environment whose episode has ended waits for the others.
+
+    `longest` is the number of steps of the longest episode, if that is known: an answer to a question is a single one.
+    """
     checks.positive(episodes=episodes, at_once=at_once)
-    at_once = min(at_once, episodes)
+    at_once, steps = min(at_once, episodes), min(EVAL_CHUNK, longest or EVAL_CHUNK)
     ended: list[FirstEpisodes] = []
     for start in range(0, episodes, at_once):
         count = min(at_once, episodes - start)
         key = jax.random.fold_in(jax.random.key(seed), start)
-        ended.append(_first_episodes(agent, env, params, env_params, greedy, key, at_once, count))
+        ended.append(_first_episodes(agent, env, params, env_params, greedy, steps, key, at_once, count))
         on_progress(start + count, episodes)
     names = FirstEpisodes._fields[1:]
     success, episode_return, length = (np.concatenate([getattr(part, name) for part in ended]) for name in names)
@@ -82,6 +86,7 @@ def _first_episodes(
     params: Params,
     env_params: EnvParams,
     greedy: bool,
+    steps: int,
     key: Array,
     at_once: int,
     count: int,
@@ -90,9 +95,9 @@ def _first_episodes(
     actors_b = reset_actors(agent, env, at_once, key_reset, env_params)
     no_b, zero_b = jnp.zeros(at_once, bool), jnp.zeros(at_once, jnp.float32)
     ended = FirstEpisodes(no_b, no_b, zero_b, jnp.zeros(at_once, jnp.int32))
-    for chunk in range(MAX_STEPS // EVAL_CHUNK):
+    for chunk in range(MAX_STEPS // steps):
         key_chunk = jax.random.fold_in(key_play, chunk)
-        actors_b, ended = _play(agent, env, greedy, params, env_params, key_chunk, actors_b, ended)
+        actors_b, ended = _play(agent, env, greedy, steps, params, env_params, key_chunk, actors_b, ended)
         if ended.done[:count].all():
             return FirstEpisodes(*(leaf[:count] for leaf in jax.device_get(ended)))
     raise ValueError(f"an episode has not ended after {MAX_STEPS:,} steps: this environment needs a time limit.")
@@ -104,11 +109,12 @@ def reset_actors(agent: Agent, env: Environment, at_once: int, key: Array, env_p
     return jax.vmap(lambda key: reset_actor(agent, env, key, env_params))(jax.random.split(key, at_once))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=6)
+@partial(jax.jit, static_argnums=(0, 1, 2, 3), donate_argnums=7)
 def _play(
     agent: Agent,
     env: Environment,
     greedy: bool,
+    steps: int,
     params: Params,
     env_params: EnvParams,
     key: Array,
@@ -116,7 +122,7 @@ def _play(
     ended: FirstEpisodes,
 ) -> tuple[ActorState, FirstEpisodes]:
     prepared = agent.prepare(params)
-    actors_b, transitions_ntb = rollout(agent, env, prepared, env_params, key, actors_b, EVAL_CHUNK, greedy=greedy)
+    actors_b, transitions_ntb = rollout(agent, env, prepared, env_params, key, actors_b, steps, greedy=greedy)
     end_tb = jax.tree.map(lambda leaf_ntb: leaf_ntb[0], transitions_ntb.end)
     first_end = jnp.argmax(end_tb.done, axis=0)[None]
     new_b = ~ended.done & end_tb.done.any(axis=0)
@@ -145,13 +151,17 @@ def evaluate_all(
     seeds = len(jax.tree.leaves(params_s)[0])
     share = -(-episodes // seeds)
     total, before = 2 * len(levels) * seeds * share, 0
+    lengths = [env.max_steps_in_episode(level) for level in levels]
+    longest = None if None in lengths else max(filter(None, lengths), default=None)
     results: dict[str, dict[str, dict[str, float]]] = {"greedy": {}, "sampled": {}}
     for way in results:
         for level, env_params in levels.items():
             scores = []
             for s in range(seeds):
                 params = jax.tree.map(lambda leaf, s=s: leaf[s], params_s)
-                play = partial(evaluate, agent, env, params, env_params, seed=seed + s, greedy=way == "greedy")
+                play = partial(
+                    evaluate, agent, env, params, env_params, seed=seed + s, greedy=way == "greedy", longest=longest
+                )
                 scores.append(play(episodes=share, on_progress=_shifted(on_progress, before, total)))
                 before += share
             results[way][level] = _joined(scores)

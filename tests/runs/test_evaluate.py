@@ -135,6 +135,28 @@ def test_long_episodes_count_as_much_as_short_ones():
     assert found.length == pytest.approx(lengths.mean())
 
 
+def test_short_episodes_are_not_played_for_longer_than_they_are(monkeypatch: pytest.MonkeyPatch):
+    played, rollout = [], ev.rollout
+
+    def noted(*args: Any, **options: Any) -> Any:
+        played.append(args[6])
+        return rollout(*args, **options)
+
+    monkeypatch.setattr(ev, "rollout", noted)
+    agent: Any = Scripted()  # for which nothing is compiled yet
+    lengths = {level: FIRST.max_steps_in_episode(level) for level in ("blanks1", "blanks3")}
+    assert lengths == {"blanks1": 3, "blanks3": 5}
+    params_s, levels = jnp.zeros((1, 4)), {level: FIRST.params(level) for level in lengths}
+    found = ev.evaluate_all(agent, FIRST, params_s, levels, 200)
+    assert set(played) == {5}
+    for level, length in lengths.items():
+        assert found["greedy"][level]["length"] == length
+        assert found["greedy"][level]["success"] == score(agent, FIRST, level, episodes=200).success
+    played.clear()
+    score(Scripted(), ShortOrLong(), episodes=8, longest=100)
+    assert set(played) == {ev.EVAL_CHUNK}
+
+
 def test_an_episode_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ev, "MAX_STEPS", 2 * ev.EVAL_CHUNK)
     with pytest.raises(ValueError, match="has not ended after 128 steps: this environment needs a time limit"):

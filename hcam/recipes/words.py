@@ -64,7 +64,7 @@ def fast(memory: str) -> Config:
         task=TaskConfig(
             task=TASK,
             levels=(*TRAINING_LEVELS, *TO_BEGIN_WITH),
-            weights=(1.0, 1.0, 1.0, 3.0, 2.0),
+            weights=(0.5, 0.5, 0.5, 2.0, 3.0, 3.0, 1.0),
             options={"width": 48, "height": 36},
         ),
         agent=replace(
@@ -74,7 +74,7 @@ def fast(memory: str) -> Config:
         ),
         learner=LearnerConfig(environments=1024, unroll=UNROLL, minibatches=16, curriculum=True),
         objective=ObjectiveConfig(
-            discount=0.95, policy=1.0, baseline=0.5, entropy=0.01, reconstruction=5.0, reconstruct_every=8
+            discount=0.95, policy=1.0, baseline=0.5, entropy=0.003, reconstruction=5.0, reconstruct_every=8
         ),
         optimiser=OptimiserConfig(learning_rate=3e-4, schedule="linear", clip=0.3),
         run=RunConfig(steps=100_000_000, save_every=300.0),

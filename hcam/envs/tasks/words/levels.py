@@ -35,7 +35,7 @@ HELD_OUT_LEVELS = (
     *("distractors20", "episodes4_distractors1", "episodes3_distractors5"),  # appendix
 )
 QUICK_LEVELS = ("quick_distractors0", "quick_distractors1", "quick_distractors2", "quick_episodes2_distractors0")
-NEAR_LEVELS = ("near_distractors0",)
+NEAR_LEVELS = ("near_distractors0", "walk_distractors0", "search_distractors0")
 
 
 class Rules(NamedTuple):
@@ -105,16 +105,15 @@ class Level:
 
 
 def parse(name: str) -> Level:
-    found = re.fullmatch(r"(quick_|near_)?(?:episodes([1-9])_)?distractors(0|[1-9]\d?)", name)
+    found = re.fullmatch(r"(quick_|near_|walk_|search_)?(?:episodes([1-9])_)?distractors(0|[1-9]\d?)", name)
     if not found:
         raise ValueError(
             f"there is no Words level {name!r}: a level is distractors{{D}} or episodes{{E}}_distractors{{D}}, such as "
             f"{', '.join(HELD_OUT_LEVELS[:2])}, or a small one, such as {QUICK_LEVELS[1]} or {NEAR_LEVELS[0]}."
         )
     episodes, distractors = int(found[2] or 1), int(found[3])
-    base = quick(min(episodes, MAX_EPISODES)) if found[1] else Level()
-    if found[1] == "near_":
-        base = replace(base, things=POOL, words=WORDS)
+    small = {"quick_": quick(min(episodes, MAX_EPISODES)), "near_": NEAR, "walk_": WALK, "search_": SEARCH}
+    base = small.get(found[1], Level())
     return replace(base, episodes=episodes, distractors=distractors)
 
 
@@ -174,3 +173,9 @@ def _check_names(what: str, given: Any, known: tuple[str, ...], episodes: int) -
     needed = OBJECTS * episodes
     if not isinstance(given, tuple | list) or not set(given) <= set(known) or len(set(given)) < needed:
         raise ValueError(f"{what} must be at least {needed} different of {', '.join(known)}, but are {given}.")
+
+
+# For a GPU to begin with, with all objects and words: within reach; in view, a few steps away; anywhere in a small room.
+NEAR = replace(quick(1), things=POOL, words=WORDS)
+SEARCH = Level(limit=60, phase_limit=10, room=5.0, spacing=1.4, jitter=0.15)
+WALK = replace(SEARCH, ahead=True)

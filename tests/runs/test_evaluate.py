@@ -12,6 +12,7 @@ import pytest
 from hcam import envs
 from hcam.envs.environment import Environment
 from hcam.envs.spaces import Box, Discrete
+from hcam.learning.rollout import rollout
 from hcam.runs import evaluate as ev
 from hcam.types import Inputs, Output
 
@@ -136,7 +137,7 @@ def test_long_episodes_count_as_much_as_short_ones():
 
 
 def test_short_episodes_are_not_played_for_longer_than_they_are(monkeypatch: pytest.MonkeyPatch):
-    played, rollout = [], ev.rollout
+    played = []
 
     def noted(*args: Any, **options: Any) -> Any:
         played.append(args[6])

@@ -175,7 +175,7 @@ def _check_names(what: str, given: Any, known: tuple[str, ...], episodes: int) -
         raise ValueError(f"{what} must be at least {needed} different of {', '.join(known)}, but are {given}.")
 
 
-# For a GPU to begin with, with all objects and words: within reach; in view, a few steps away; anywhere in a small room.
+# For a GPU to begin with, with all objects and words: within reach; a few steps away and in view; not in view.
 NEAR = replace(quick(1), things=POOL, words=WORDS)
 SEARCH = Level(limit=60, phase_limit=10, room=5.0, spacing=1.4, jitter=0.15)
 WALK = replace(SEARCH, ahead=True)

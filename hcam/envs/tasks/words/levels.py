@@ -35,7 +35,7 @@ HELD_OUT_LEVELS = (
     *("distractors20", "episodes4_distractors1", "episodes3_distractors5"),  # appendix
 )
 QUICK_LEVELS = ("quick_distractors0", "quick_distractors1", "quick_distractors2", "quick_episodes2_distractors0")
-NEAR_LEVELS = ("near_distractors0", "walk_distractors0", "search_distractors0")
+NEAR_LEVELS = ("near_distractors0", "turn_distractors0", "step_distractors0")
 
 
 class Rules(NamedTuple):
@@ -105,14 +105,14 @@ class Level:
 
 
 def parse(name: str) -> Level:
-    found = re.fullmatch(r"(quick_|near_|walk_|search_)?(?:episodes([1-9])_)?distractors(0|[1-9]\d?)", name)
+    found = re.fullmatch(r"(quick_|near_|turn_|step_)?(?:episodes([1-9])_)?distractors(0|[1-9]\d?)", name)
     if not found:
         raise ValueError(
             f"there is no Words level {name!r}: a level is distractors{{D}} or episodes{{E}}_distractors{{D}}, such as "
             f"{', '.join(HELD_OUT_LEVELS[:2])}, or a small one, such as {QUICK_LEVELS[1]} or {NEAR_LEVELS[0]}."
         )
     episodes, distractors = int(found[2] or 1), int(found[3])
-    small = {"quick_": quick(min(episodes, MAX_EPISODES)), "near_": NEAR, "walk_": WALK, "search_": SEARCH}
+    small = {"quick_": quick(min(episodes, MAX_EPISODES)), "near_": NEAR, "turn_": TURN, "step_": STEP}
     base = small.get(found[1], Level())
     return replace(base, episodes=episodes, distractors=distractors)
 
@@ -121,7 +121,9 @@ def size_of(level: Level) -> str:
     """How a level differs from those of the paper, in a word for its title."""
     if len(level.things) < len(POOL):
         return "small"
-    return "near" if level.room < Level().room else ""
+    if level.room < Level().room:
+        return "near"
+    return f"heard from {level.near:g} m" if level.near > Level().near else ""
 
 
 def quick(episodes: int) -> Level:
@@ -175,7 +177,8 @@ def _check_names(what: str, given: Any, known: tuple[str, ...], episodes: int) -
         raise ValueError(f"{what} must be at least {needed} different of {', '.join(known)}, but are {given}.")
 
 
-# For a GPU to begin with, with all objects and words: within reach; a few steps away and in view; not in view.
+# For a GPU to begin with, with all objects and words. All side by side and within reach; then the published room, heard
+# from anywhere, so that the agent only has to turn, or from two steps farther away than published.
 NEAR = replace(quick(1), things=POOL, words=WORDS)
-SEARCH = Level(limit=60, phase_limit=10, room=5.0, spacing=1.4, jitter=0.15)
-WALK = replace(SEARCH, ahead=True)
+TURN = Level(limit=60, phase_limit=10, near=7.0)
+STEP = Level(limit=120, phase_limit=10, near=2.4)

@@ -28,12 +28,10 @@ PATIENCE = 16  # steps for which an agent without memory keeps to what it picked
 
 def approach(body: Body, place_o2: jax.Array, rules: Rules, goal: jax.Array) -> jax.Array:
     """The next action that brings object `goal` in front: walk around the others, turn to it; LIFT once it is there."""
-    front = room.in_front(body, place_o2, rules.near)
-    away = jnp.linalg.norm(place_o2[goal] - body.position)
-    turn = turn_to(body, heading_to(body, place_o2[goal]))
-    walk = walk_around(body, place_o2, rules, goal)
-    # Within reach and faced, but not in front: another object is before it.
-    action = jnp.where((away <= rules.near) & (turn != STAY), turn, walk)
+    facing = heading_to(body, place_o2[goal])
+    front, ahead = (room.in_front(one, place_o2, rules.near) for one in (body, body._replace(heading=facing)))
+    # Another object may be in front of it, which turning would not change.
+    action = jnp.where(ahead == goal, turn_to(body, facing), walk_around(body, place_o2, rules, goal))
     return jnp.where(front == goal, LIFT, action).astype(jnp.int32)
 
 

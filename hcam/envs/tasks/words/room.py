@@ -35,11 +35,11 @@ def radius(rules: Rules) -> jax.Array:
 def in_front(body: Body, place_o2: jax.Array, near: jax.Array) -> jax.Array:
     """The object that is at most `near` away and at most FACING off the heading: int32, NOTHING if none is.
 
-    Of several, the one nearest to the middle of the view.
+    Of several, the nearest, which stands before the others.
     """
     away_o, ahead_o = _seen_from(body, place_o2)
-    cosine_o = jnp.where(away_o <= near, ahead_o / away_o, -1.0)
-    return jnp.where(cosine_o.max() >= math.cos(FACING), jnp.argmax(cosine_o), NOTHING).astype(jnp.int32)
+    away_o = jnp.where(ahead_o >= away_o * math.cos(FACING), away_o, jnp.inf)
+    return jnp.where(away_o.min() <= near, jnp.argmin(away_o), NOTHING).astype(jnp.int32)
 
 
 def in_view(body: Body, place_o2: jax.Array) -> jax.Array:

@@ -128,7 +128,9 @@ class Words(Environment):
         fewer = [f"{things} of {len(POOL)} objects"] if things < len(POOL) else []
         fewer += [f"{words} of {len(WORDS)} words"] if words < len(WORDS) else []
         fewer += [f"a room of {side:g} m instead of {full.room:g} m"] if side < full.room else []
-        fewer += ["objects in view and within reach from the start"] if all(k.ahead for k in known) else []
+        reach, ahead = min(k.near for k in known), all(k.ahead for k in known)
+        fewer += ["objects in view and within reach from the start"] if ahead else []
+        fewer += [f"names heard from {reach:g} m, not {full.near:g} m"] if reach > full.near and not ahead else []
         small = self.width * self.height < WIDTH * HEIGHT
         return fewer + ([f"{self.width} x {self.height} pixels instead of {WIDTH} x {HEIGHT}"] if small else [])
 

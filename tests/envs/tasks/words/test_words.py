@@ -192,9 +192,13 @@ def test_words_owns_its_facts():
     assert ENV.title("episodes4_distractors0") == "4 episodes, no distractors each"
     assert ENV.title("quick_distractors2") == "2 distractors, small"
     assert ENV.title("near_distractors0") == "no distractors, near"
+    assert ENV.title("step_distractors1") == "1 distractor, heard from 2.4 m"
+    titles = [ENV.title(level) for level in ENV.levels]
+    assert len(set(titles)) == len(titles)
     assert Words().smaller(ENV.default_levels) == []
     assert len(Words(width=32, height=24).smaller(["quick_distractors1"])) == 5
     assert len(Words().smaller(["near_distractors0"])) == 2
+    assert Words().smaller(["turn_distractors0", "step_distractors0"]) == ["names heard from 2.4 m, not 1.2 m"]
     assert [int(d) for d in ENV.params().level_l.rules.distractors] == [0, 1, 2]
     assert Words().observation_space["image"].shape == (72, 96, 3)
     assert len(WORDS) >= 20

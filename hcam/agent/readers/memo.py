@@ -36,6 +36,7 @@ class Memo:
     hops: int = 6  # how many there are, at most
     halting: str = "learned"  # when to stop; or "fixed": after the last hop
     ponder: float = 1e-3  # the price of a hop, where halting is learned
+    tied_start: bool = False  # begin with keys that are like the queries of their items: what is alike is relevant
 
     def __post_init__(self) -> None:
         given.check(self)
@@ -50,16 +51,18 @@ class Memo:
 def init_params(config: Memo, found: Sizes, key: Array) -> Params:
     key_given, key_begin, key_key, key_value, key_query, key_out, key_mlp, *stop = jax.random.split(key, 9)
     width = config.width
+    begin = init_linear(key_begin, found.query * width, width)
+    query = init_linear(key_query, width, width, bias=False)
+    key_weights = init_linear(key_key, found.items * width, width, bias=False)
+    if config.tied_start:
+        key_weights = {"w": jnp.tile(begin["w"][:width] @ query["w"], (found.items, 1))}  # as the cue, at any place
     return given.init(key_given, found, width) | {
-        "begin": init_linear(key_begin, found.query * width, width),
-        "memory": {
-            "key": init_linear(key_key, found.items * width, width, bias=False),
-            "value": init_linear(key_value, found.items * width, width, bias=False),
-        },
+        "begin": begin,
+        "memory": {"key": key_weights, "value": init_linear(key_value, found.items * width, width, bias=False)},
         "hop": scale_down(
             {
                 "norm": init_norm(width),
-                "query": init_linear(key_query, width, width, bias=False),
+                "query": query,
                 "out": init_linear(key_out, width, width, bias=False),
             }
         ),

@@ -18,6 +18,7 @@ from hcam.envs.spaces import Spaces
 from hcam.memory import checks
 from hcam.memory.layers import broadcast_like, init_linear, init_mlp, layer_norm, linear, mlp, sinusoids, to_float32
 from hcam.memory.stack import scale_down
+from hcam.memory.window import split_heads
 from hcam.types import Array, Observation, Output, Params
 
 NEAR = 4.0  # at first, what half of the heads add to the logits of two items of one chunk
@@ -34,6 +35,7 @@ class UniversalTransformer:
     hops: int = 6  # how often the layer is applied, at most
     halting: str = "learned"  # each token stops by itself; or "fixed": all after the last hop
     ponder: float = 1e-3  # the price of a hop, where halting is learned
+    tied_start: bool = False  # begin with equal queries and keys in the other half of the heads: what is alike attends
 
     def __post_init__(self) -> None:
         given.check(self)
@@ -47,13 +49,15 @@ class UniversalTransformer:
 
 def init_params(config: UniversalTransformer, found: Sizes, key: Array) -> Params:
     key_given, key_roles, key_place, key_attention, key_mlp, key_stop = jax.random.split(key, 6)
-    width = config.width
+    width, attention = config.width, given.init_attention(key_attention, config.width)
+    if config.tied_start:
+        attention |= {"key": {"w": tied(attention, config.heads)}}
     return (
         given.init(key_given, found, width)
         | given.init_roles(key_roles, width)
         | {
             "place": given.ROLE_SCALE * jax.random.normal(key_place, (found.items, width), jnp.float32),
-            "attention": scale_down(given.init_attention(key_attention, width)),
+            "attention": scale_down(attention),
             "near": init_near(config.heads, found.items),
             "mlp": scale_down(init_mlp(key_mlp, width, config.mlp * width)),
             "stop": init_linear(key_stop, width, 1, scale=1e-2) | {"b": jnp.full(1, STOP_BIAS, jnp.float32)},
@@ -65,6 +69,13 @@ def init_near(heads: int, items: int) -> Array:
     """Every other head begins by attending to the other items of a token's own chunk."""
     other_cc = NEAR * (1 - jnp.eye(items, dtype=jnp.float32))
     return jnp.stack([other_cc if head % 2 == 0 else jnp.zeros_like(other_cc) for head in range(heads)])
+
+
+def tied(attention: Params, heads: int) -> Array:
+    """The keys' weights with those of the queries in the heads that do not begin by attending within chunks."""
+    query_dhs, key_dhs = (split_heads(attention[name]["w"], heads) for name in ("query", "key"))
+    free_h1 = (jnp.arange(heads) % 2 == 1)[:, None]
+    return jnp.where(free_h1, query_dhs, key_dhs).reshape(attention["key"]["w"].shape)
 
 
 def answer(config: UniversalTransformer, dtype: str, params: Params, observation: Observation) -> Output:

@@ -10,8 +10,12 @@ import pytest
 
 from hcam.agent.readers import Memo
 from hcam.agent.readers.memo import mixed, stop_probability
+from hcam.memory.layers import layer_norm, linear
+from hcam.memory.window import split_heads
 from hcam.types import Output
 from tests.agent.readers.cases import READERS, SPACE, answer, built, observation
+
+WIDE = Memo(width=128, heads=8)
 
 
 def test_the_places_in_a_pair_have_weights_of_their_own():
@@ -50,6 +54,25 @@ def test_halting_sees_how_much_attention_changes_and_sends_no_gradient_into_it()
     assert abs(float(same - other)) > 1e-4
     gradient = jax.grad(lambda weight: stop_probability(own, one, weight, jnp.int32(1), 3))(two)
     assert not np.asarray(gradient).any()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_tied_start_attends_to_the_pair_that_has_the_cue(tied):
+    """Before anything is learned, at either place of a pair; the options of the query are other items."""
+    own = replace(WIDE, tied_start=tied).network(SPACE, 2, "float32").init_params(jax.random.key(0))
+    content_mcd = jax.random.normal(jax.random.key(1), (32, 2, 128))
+    key_mhs = split_heads(linear(own["memory"]["key"], content_mcd.reshape(32, -1)), WIDE.heads)
+
+    def weight_hm(cue_d, key):
+        query_qd = jnp.concatenate([cue_d[None], jax.random.normal(key, (2, 128))])
+        normal_d = layer_norm(own["hop"]["norm"], linear(own["begin"], query_qd.reshape(-1)))
+        query_hs = split_heads(linear(own["hop"]["query"], normal_d), WIDE.heads)
+        return jax.nn.softmax(jnp.einsum("hs,mhs->hm", query_hs, key_mhs) / query_hs.shape[-1] ** 0.5)
+
+    for place in range(2):
+        keys = jax.random.split(jax.random.key(2 + place), 32)
+        right = jax.vmap(weight_hm)(content_mcd[:, place], keys)[jnp.arange(32), :, jnp.arange(32)].mean()
+        assert (float(right) > 2 / 32) == tied
 
 
 @pytest.mark.parametrize(("options", "words"), [({"hops": 0}, "hops must be"), ({"halting": "x"}, "halting must be")])

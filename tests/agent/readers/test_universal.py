@@ -35,6 +35,15 @@ def test_every_other_head_begins_with_the_partner():
     assert (near[::2] == 4 * (1 - np.eye(2))).all()
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_tied_start_attends_to_what_is_alike_in_the_other_heads(tied):
+    config = UniversalTransformer(width=32, heads=4, tied_start=tied)
+    own = config.network(SPACE, 2, "float32").init_params(jax.random.key(0))["attention"]
+    query_dhs, key_dhs = (np.asarray(own[name]["w"]).reshape(32, 4, 8) for name in ("query", "key"))
+    same_h = [np.array_equal(query_dhs[:, head], key_dhs[:, head]) for head in range(4)]
+    assert same_h == [False, tied, False, tied]
+
+
 def test_a_hop_costs_its_price():
     _, params = built("ut")
     cost = {}

@@ -87,3 +87,18 @@ def test_first_symbol():
         assert float(reward) == (1.0 if time == 3 else 0.0)
     assert seen == [seen[0], 4, 4, 5, seen[4], 4, 4, 5]
     assert max(seen[0], seen[4]) < env.symbols
+
+
+def test_perfect_memory():
+    """It earns more than an agent without memory does, and needs fewer steps for later goals than for the first."""
+    printed = run("perfect_memory.py", **STRICT)
+    row = re.search(
+        r"^\| planning `torus2` \| ([\d.]+) ± [\d.]+ \| ([\d.]+) \| [\d.]+ \| [\d.]+ \| ([\d.]+) \|$",
+        printed,
+        re.MULTILINE,
+    )
+    assert row
+    earned, first, *_, tenth = map(float, row.groups())
+    assert earned > 30
+    assert tenth < first
+    assert "| streets `quick_train` |" in printed

@@ -1,8 +1,8 @@
 """What perfect memory earns where an agent explores, remembers and plans: One-Shot StreetLearn and the planning game.
 
-A script that knows no map. It sees what an agent sees, forgets nothing, takes a shortest known way to its goal, and tries
-something new where it knows none. An agent may do better: it can learn what all maps share, such as that left undoes
-right. The oracle knows the map from the start.
+A script that knows no map. It sees what an agent sees, forgets nothing, takes a shortest known way to its goal, and
+tries something new where it knows none. An agent may do better: it can learn what all maps share, such as that left
+undoes right. The oracle knows the map from the start.
 
 python examples/perfect_memory.py
 python examples/perfect_memory.py --quick      # a few episodes, seconds

@@ -20,7 +20,7 @@ from hcam.envs.environment import Environment
 
 COLLECT = "collect"
 LEVELS = {
-    "streets": ("train", "test", "quick_train"),
+    "streets": ("train", "test", "small_train", "quick_train"),
     "planning": ("torus4", "torus3", "torus2"),
 }
 SHOWN = (1, 2, 5, 10)  # goals whose steps are printed

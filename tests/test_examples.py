@@ -58,7 +58,7 @@ def test_things(tmp_path):
 def test_cities(tmp_path):
     printed = run("cities.py", "--out", str(tmp_path), **STRICT)
     assert re.search(r"^\| Liège \| 9,555 \| 12,297 \| 6,992 \|", printed, re.MULTILINE)
-    assert re.search(r"^\| `quick_test` \(50 steps\) \| [\d.]+ ± [\d.]+ \|", printed, re.MULTILINE)
+    assert re.search(r"^\| `quick_test` \(200 steps\) \| [\d.]+ ± [\d.]+ \|", printed, re.MULTILINE)
     assert (tmp_path / "cities.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -7,12 +7,13 @@ hcam reproduce streets trxl --seed 1    # one of the experiments below
 """
 
 from dataclasses import replace
+from typing import Any
 
 from hcam.agent import AgentConfig
 from hcam.agent.encoder import EncoderConfig
 from hcam.agent.heads import HeadsConfig
 from hcam.config import Config, RunConfig, TaskConfig
-from hcam.envs.tasks.streets.levels import QUICK_STEPS, STEPS
+from hcam.envs.tasks.streets.levels import STEPS
 from hcam.learning.learner import LearnerConfig
 from hcam.learning.objectives import ObjectiveConfig
 from hcam.learning.optimiser import OptimiserConfig
@@ -72,18 +73,18 @@ def fast(memory: str) -> Config:
 
 
 def quickstart(memory: str) -> Config:
-    """Neighbourhoods of two junctions, episodes of 50 steps and a small agent, for two CPU cores.
+    """Neighbourhoods of one junction and a small agent, for two CPU cores, which learns to do what the task's expert does.
 
     Local attention reaches 2 layers x (4 - 1) = 6 steps back; what led where before that, only the memory can know.
     From rewards alone, a small agent stays with walks that need no memory. So it learns the actions of the expert,
-    which it can predict only where it remembers. An unroll is an episode. These steps do not yet teach it to recall:
-    docs/log/2026-11-18-streets-quickstart.md.
+    which it can predict only where it remembers: an episode is long enough to see all of so small a neighbourhood, and
+    to use it. HCAM begins by recalling what is like the present (docs/log/2026-11-19-likeness.md).
     """
-    own = {
-        "hcam": {"chunk": CHUNK, "overlap": OVERLAP, "slots": slots(QUICK_STEPS), "top_k": 8},
-        "trxl": {"window": QUICK_STEPS},
-        "epn": {"items": QUICK_STEPS, "iterations": 2},
-        "none": {"window": CHUNK},
+    own: dict[str, dict[str, Any]] = {
+        "hcam": {"chunk": CHUNK, "overlap": OVERLAP, "slots": slots(STEPS), "top_k": 8, "tied_start": True},
+        "trxl": {"window": STEPS},
+        "epn": {"items": 64, "iterations": 2},
+        "none": {"window": 1},  # the last few steps hold a part of so small a neighbourhood
     }
     sizes = {"width": 64, "layers": 2, "heads": 4, "mlp": 2}
     if memory == "epn":  # each of whose steps costs as much as all of an unroll
@@ -95,7 +96,7 @@ def quickstart(memory: str) -> Config:
             memory=memory_of(memory, sizes, own),
             heads=HeadsConfig(hidden=64),
         ),
-        learner=LearnerConfig(environments=64, unroll=QUICK_STEPS, minibatches=4),
+        learner=LearnerConfig(environments=64, unroll=STEPS // 4, minibatches=16),
         objective=ObjectiveConfig(objective="cross_entropy", reconstruction=0.0),
         optimiser=OptimiserConfig(learning_rate=1e-3, schedule="linear"),
         run=RunConfig(steps=4_000_000, log_every=5.0, save_every=60.0),
@@ -154,5 +155,5 @@ RECIPE = Recipe(
     experiments=EXPERIMENTS,
     sections=SECTIONS,
     reading=READING,
-    try_levels=("quick_test",),
+    try_levels=("quick_test", "small_test"),
 )

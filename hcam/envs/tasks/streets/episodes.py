@@ -47,7 +47,7 @@ def draw(key: jax.Array, level: LevelParams, count: int) -> Episode:
     node = jax.random.randint(key_node, (), 0, drawn.nodes)
     first, degree = group(drawn, node)
     start = first + jax.random.randint(key_heading, (), 0, degree)
-    return Episode(drawn, _symbols(key_symbols), start, draw_goal(key_goal, drawn, start), level.steps)
+    return Episode(drawn, _symbols(key_symbols, level.symbols), start, draw_goal(key_goal, drawn, start), level.steps)
 
 
 def draw_goal(key: jax.Array, at: Map, state: jax.Array) -> jax.Array:
@@ -77,14 +77,17 @@ def _map(row: Neighbourhoods, city: jax.Array) -> Map:
     )
 
 
-def _symbols(key: jax.Array) -> jax.Array:
-    """A random permutation: the rank of each number among all.
+def _symbols(key: jax.Array, known: jax.Array) -> jax.Array:
+    """A random permutation of the symbols below `known`, and one of the others after them: ranks among all.
 
     Counting, not sorting: XLA sorts slowly, and an episode is drawn at every step in case the old one ends. The lowest
     bits are the index, so that no two are equal.
     """
-    number_s = (jax.random.bits(key, (STATES,)) >> 6 << 6) | jnp.arange(STATES, dtype=jnp.uint32)
-    return (number_s[None, :] < number_s[:, None]).sum(axis=1, dtype=jnp.uint8)
+    index_s = jnp.arange(STATES, dtype=jnp.uint32)
+    number_s = (jax.random.bits(key, (STATES,)) >> 6 << 6) | index_s
+    other_s = index_s >= known.astype(jnp.uint32)
+    before_ss = (number_s[None, :] < number_s[:, None]) & (other_s[None, :] == other_s[:, None])
+    return (before_ss | (other_s[:, None] & ~other_s[None, :])).sum(axis=1, dtype=jnp.uint8)
 
 
 # Episodes in words ----------------------------------------------------------------------------------------------------

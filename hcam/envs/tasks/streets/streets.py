@@ -93,7 +93,8 @@ class Streets(Environment):
     def smaller(self, levels: Sequence[str]) -> list[str]:
         known = [parsed(level) for level in levels]
         junctions, steps = max(level.junctions for level in known), max(level.steps for level in known)
-        fewer = [f"{junctions} junctions instead of {JUNCTIONS}"] if junctions < JUNCTIONS else []
+        count = f"{junctions} junction{'s' * (junctions > 1)}"
+        fewer = [f"{count} instead of {JUNCTIONS}"] if junctions < JUNCTIONS else []
         fewer += [f"{steps} steps instead of {STEPS}"] if steps < STEPS else []
         coarse = self.observation == "pixels" and self.side < SIDE
         return fewer + ([f"{self.side} x {self.side} pixels instead of {SIDE} x {SIDE}"] if coarse else [])

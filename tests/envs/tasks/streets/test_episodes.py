@@ -26,6 +26,15 @@ def test_symbols_are_a_fresh_permutation():
     assert np.abs(symbol_ns.mean(0) - (STATES - 1) / 2).max() < 5 * np.sqrt(STATES**2 / 12 / 400)
 
 
+def test_small_neighbourhoods_have_few_symbols():
+    """All states have one of the first 14, as large as the neighbourhood is; the others follow, for no state."""
+    episode = drawn("quick_train", 400)
+    assert (np.sort(episode.symbol_s[:, :14], axis=1) == np.arange(14)).all()
+    assert (np.sort(episode.symbol_s, axis=1) == np.arange(STATES)).all()
+    assert (episode.map.states <= 14).all()
+    assert len({tuple(symbol_s) for symbol_s in episode.symbol_s}) == 400
+
+
 def test_a_uniform_node_and_then_a_uniform_heading():
     """So a dead end's only state is as likely as all those of a junction together."""
     episode = drawn("quick_liege", 4000)

@@ -5,23 +5,35 @@ import numpy as np
 import pytest
 
 from hcam.envs.tasks.streets.cities import CITIES, TEST_CITIES, TRAIN_CITIES
-from hcam.envs.tasks.streets.levels import LEVELS, Level, draw_row, guessing, parse, quick_count, table, title
+from hcam.envs.tasks.streets.levels import (
+    LEVELS,
+    SIZES,
+    SYMBOLS,
+    Level,
+    draw_row,
+    guessing,
+    parse,
+    rows_of,
+    table,
+    title,
+)
 from hcam.envs.tasks.streets.neighbourhoods import of_city
+from hcam.envs.tasks.streets.streets import MOST
 
 
 def test_names():
-    assert parse("train") == Level(TRAIN_CITIES, quick=False, steps=200)
+    assert parse("train") == Level(TRAIN_CITIES, junctions=5, steps=200)
     assert parse("test").cities == TEST_CITIES
     assert parse("aleppo") == Level(("aleppo",))
-    assert parse("quick_liege") == Level(("liege",), quick=True, steps=50)
-    assert (parse("train").junctions, parse("quick_train").junctions) == (5, 2)
+    assert parse("quick_liege") == Level(("liege",), junctions=1)
+    assert [parse(level).junctions for level in ("train", "small_train", "quick_train")] == [5, 2, 1]
     assert title("test") == "test cities"
-    assert title("quick_salt_lake_city") == "Salt Lake City, small"
+    assert title("quick_salt_lake_city") == "Salt Lake City, one junction"
     assert [title(level) for level in ("liege", Level(("liege", "wuhan")))] == ["Liège", "Liège, Wuhan"]
     assert len(set(map(title, LEVELS))) == len(LEVELS)
 
 
-@pytest.mark.parametrize("name", ["", "Train", "paris", "quick_", "quick_quick_train", "train "])
+@pytest.mark.parametrize("name", ["", "Train", "paris", "quick_", "quick_quick_train", "quick_small_train", "train "])
 def test_other_names_are_refused_in_one_sentence(name):
     with pytest.raises(ValueError, match="there is no Streets level"):
         parse(name)
@@ -33,7 +45,8 @@ def test_other_names_are_refused_in_one_sentence(name):
         ({"cities": ()}, "cities must be different ones of"),
         ({"cities": ("paris",)}, "cities must be different ones of"),
         ({"cities": ("liege", "liege")}, "cities must be different ones of"),
-        ({"quick": 1}, "quick must be True or False"),
+        ({"junctions": 3}, "junctions must be one of 5, 2, 1"),
+        ({"junctions": True}, "junctions must be one of 5, 2, 1"),
         ({"steps": 0}, "steps must be a whole number"),
         ({"steps": True}, "steps must be a whole number"),
     ],
@@ -43,7 +56,7 @@ def test_bad_parts_are_refused(parts, words):
         Level(**parts)
 
 
-@pytest.mark.parametrize("name", ["train", "test", "wuhan", "quick_test", "quick_auckland"])
+@pytest.mark.parametrize("name", ["train", "test", "wuhan", "small_train", "quick_test", "quick_auckland"])
 def test_a_level_draws_the_rows_of_its_own_cities(name):
     """Each city equally often, and each row is a neighbourhood of that city."""
     level, count = parse(name), 16
@@ -53,7 +66,7 @@ def test_a_level_draws_the_rows_of_its_own_cities(name):
     assert {CITIES[city] for city in city_n} == set(level.cities)
     counts = np.bincount(city_n)[np.unique(city_n)]
     assert np.abs(counts / 600 - 1 / len(level.cities)).max() < 0.08
-    size = quick_count(count) if level.quick else count
+    size = rows_of(SIZES.index(level.junctions), count)
     assert len(set(row_n)) == size * len(level.cities)
     for city, row in zip(city_n[:50], row_n[:50], strict=True):
         own = of_city(CITIES[city], level.junctions, size)
@@ -61,7 +74,7 @@ def test_a_level_draws_the_rows_of_its_own_cities(name):
 
 
 def test_guessing_is_known_where_it_was_measured():
-    assert (guessing("aleppo"), guessing("quick_test"), guessing(Level(steps=100))) == (1.15, 0.67, None)
+    assert (guessing("aleppo"), guessing("quick_test"), guessing(Level(steps=100))) == (1.15, 4.9, None)
 
 
 def test_the_table_is_the_neighbourhoods_without_their_padding():
@@ -71,4 +84,10 @@ def test_the_table_is_the_neighbourhoods_without_their_padding():
     assert states == narrow.states_r.max()
     assert (narrow.forward_rs[rows] == wide.forward_rs[:, :states]).all()
     assert (narrow.states_r[rows] == wide.states_r).all()
-    assert len(narrow.nodes_r) == len(CITIES) * (16 + 2)
+    assert len(narrow.nodes_r) == len(CITIES) * (16 + 2 + 2)
+
+
+def test_the_largest_small_neighbourhood_has_as_many_states_as_there_are_symbols():
+    for size, junctions in list(enumerate(SIZES))[1:]:
+        largest = max(of_city(city, junctions, rows_of(size, MOST)).states_r.max() for city in CITIES)
+        assert SYMBOLS[junctions] - 2 <= largest <= SYMBOLS[junctions]

@@ -14,6 +14,7 @@ from hcam.envs.check import check
 from hcam.envs.environment import Event
 from hcam.envs.play import at_random, begin, knowing, play
 from hcam.envs.tasks.streets import Streets
+from hcam.envs.tasks.streets.levels import Level
 from hcam.envs.tasks.streets.streets import ACTIONS, COLLECT, FORWARD, LEFT, RIGHT
 
 SMALL: Any = {"neighbourhoods": 16}
@@ -127,7 +128,7 @@ def test_what_is_no_action_is_to_stay():
 
 def test_keeps_the_contract():
     env = make("streets", **SMALL)
-    report = check(env, env.params("quick_train", "test"), batch=2, steps=60)
+    report = check(env, env.params(Level(junctions=1, steps=50), "test"), batch=2, steps=60)
     assert report.terminated
     assert not report.truncated
 
@@ -223,13 +224,13 @@ def test_facts():
     env = Streets()
     assert env.default_levels == ("train",)
     assert env.max_steps_in_episode("test") == 200
-    assert env.max_steps_in_episode("quick_test") == 50
+    assert env.max_steps_in_episode("quick_test") == 200
     assert env.scored_by == "return"
-    assert (env.chance("test"), env.chance("quick_liege")) == (1.15, 0.67)
+    assert (env.chance("test"), env.chance("quick_liege")) == (1.15, 4.9)
     assert env.title("test") == "test cities"
     assert env.smaller(["train", "quick_train"]) == []
     told = " ".join(Streets(observation="pixels", side=32).smaller(["quick_train"]))
-    for words in ("2 junctions instead of 5", "50 steps instead of 200", "32 x 32 pixels"):
+    for words in ("1 junction instead of 5", "32 x 32 pixels"):
         assert words in told
 
 
@@ -292,7 +293,7 @@ def test_dm_env_ends_with_discount_0():
     step, count = env.reset(), 0
     while not step.last():
         step, count = env.step(COLLECT), count + 1
-    assert (count, step.discount) == (50, 0)
+    assert (count, step.discount) == (200, 0)
 
 
 def test_gymnax_draws_the_same_episode():

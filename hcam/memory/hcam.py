@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 
 from . import checks, chunks, kernels, ring, stack
 from .layers import broadcast_like, init_norm, layer_norm, position_code, softmax, to_float32
-from .projections import code_keys_values, coded_answers, coded_queries, init_read, keys_values, tied
+from .projections import code_keys_values, coded_answers, coded_queries, init_read, keys_values
 from .recall import FORMS, Recalled, attend_cached, attend_dense, attend_gathered, read_chunks
 from .relevance import ORDERS, relevance_logits, top_chunks, top_weights
 from .types import Array, Memory, Params
@@ -36,7 +36,6 @@ class HCAM:
     positions: bool = True  # sinusoids inside chunks: in the released code, not in the text
     gated: bool = False  # GRU gating of each layer, appendix "Memory layer gating": not beneficial, so off
     mlp: int = 4  # hidden width of a layer's MLP over `width`. Unspecified in the paper
-    tied_start: bool = False  # begin with equal projections of queries and keys: what is alike is recalled. Ours
     form: str = "auto"  # how `read` computes: "dense", "gather", or chosen from the sizes. The results are the same
 
     def __post_init__(self) -> None:
@@ -48,7 +47,7 @@ class HCAM:
         checks.heads_divide(self.width, self.heads)
         checks.even_width(self.width, "position codes")
         checks.top_k_fits(self.top_k, self.slots)
-        checks.switch(positions=self.positions, gated=self.gated, tied_start=self.tied_start)
+        checks.switch(positions=self.positions, gated=self.gated)
         checks.choice(ORDERS, order=self.order)
         checks.choice(FORMS, form=self.form)
 
@@ -95,8 +94,7 @@ class Cache(NamedTuple):
 
 
 def init_block(config: HCAM, key: Array) -> Params:
-    read = init_read(key, config.width, config.width, config.width)
-    return {"norm": init_norm(config.width), "read": tied(read) if config.tied_start else read}
+    return {"norm": init_norm(config.width), "read": init_read(key, config.width, config.width, config.width)}
 
 
 def prepare(config: HCAM, dtype: str, params: Params) -> Prepared:

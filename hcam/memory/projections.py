@@ -32,15 +32,6 @@ def init_read(key: Array, query_width: int, memory_width: int, width: int) -> Pa
     }
 
 
-def tied(params: Params) -> Params:
-    """The parameters with keys' projections like those of queries, by copies: what is alike is relevant.
-
-    With random ones, a query attends to all chunks alike, however like the present one of them is.
-    """
-    queries = {"relevance_key": params["relevance_query"], "key": params["query"]}
-    return params | jax.tree.map(jnp.copy, queries)
-
-
 def own_queries(params: Params, query_qe: Array, heads: int) -> Array:
     """Queries by head, scaled: [Q, E] -> [Q, H, S/H]."""
     query_qhs = split_heads(linear(params["query"], query_qe), heads)

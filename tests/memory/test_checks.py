@@ -436,10 +436,7 @@ def test_right_arguments_pass(arguments):
 
 @pytest.mark.parametrize(
     ("config", "change"),
-    [
-        *((HCAM, {"positions": 1}), (HCAM, {"gated": "yes"}), (HCAM, {"tied_start": 1})),
-        *((TrXL, {"gated": None}), (Local, {"gated": 0})),
-    ],
+    [(HCAM, {"positions": 1}), (HCAM, {"gated": "yes"}), (TrXL, {"gated": None}), (Local, {"gated": 0})],
 )
 def test_switches_are_on_or_off(config, change):
     (name, value), *_ = change.items()

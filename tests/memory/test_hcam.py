@@ -104,32 +104,6 @@ def test_an_empty_memory_contributes_nothing(layers, gated):
     np.testing.assert_array_equal(np.flatnonzero(same), [0, 1, 2, 3, 20, 21, 22, 23])
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_a_tied_start_begins_with_equal_projections(tied):
-    """They are parameters of their own: each learns by itself."""
-    for layer in memory.make(small_hcam(layers=2, tied_start=tied)).init_params(jax.random.key(0)):
-        read = layer["block"]["read"]
-        for query, key in (("relevance_query", "relevance_key"), ("query", "key")):
-            assert np.array_equal(read[query]["w"], read[key]["w"]) == tied
-            assert read[query]["w"] is not read[key]["w"]
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_a_tied_start_recalls_what_is_like_the_present(tied):
-    """Before anything is learned: a step that was seen once before, in one of eight chunks, recalls that chunk."""
-    config = HCAM(width=64, layers=1, heads=2, chunk=4, slots=8, top_k=1, window=1, mlp=1, tied_start=tied)
-    mem, x_td = memory.make(config), np.random.default_rng(0).normal(size=(33, 64)).astype(np.float32)
-    state, right = mem.init_state(), 0
-    unroll = jax.jit(partial(mem.unroll, recall=True))
-    for seed in range(4):
-        params = mem.init_params(jax.random.key(seed))
-        for chunk in range(8):
-            x_td[-1] = x_td[4 * chunk + seed]
-            recalled = unroll(params, state, jnp.asarray(x_td), starts(length=33))[2]
-            right += int(recalled.chunk_k[0][-1, 0] == chunk)
-    assert (right > 24) == tied
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Gradients
 # ---------------------------------------------------------------------------------------------------------------------

@@ -78,10 +78,10 @@ def quickstart(memory: str) -> Config:
     Local attention reaches 2 layers x (4 - 1) = 6 steps back; what led where before that, only the memory can know.
     From rewards alone, a small agent stays with walks that need no memory. So it learns the actions of the expert,
     which it can predict only where it remembers: an episode is long enough to see all of so small a neighbourhood, and
-    to use it. HCAM begins by recalling what is like the present (docs/log/2026-11-19-likeness.md).
+    to use it (docs/log/2026-11-19-streets-small.md).
     """
     own: dict[str, dict[str, Any]] = {
-        "hcam": {"chunk": CHUNK, "overlap": OVERLAP, "slots": slots(STEPS), "top_k": 8, "tied_start": True},
+        "hcam": {"chunk": CHUNK, "overlap": OVERLAP, "slots": slots(STEPS), "top_k": 8},
         "trxl": {"window": STEPS},
         "epn": {"items": 64, "iterations": 2},
         "none": {"window": 1},  # the last few steps hold a part of so small a neighbourhood

@@ -73,7 +73,7 @@ def fast(memory: str) -> Config:
 
 
 def quickstart(memory: str) -> Config:
-    """Neighbourhoods of one junction and a small agent, for two CPU cores, which learns to do what the task's expert does.
+    """Neighbourhoods of one junction and a small agent, for two CPU cores, which learns what the task's expert does.
 
     Local attention reaches 2 layers x (4 - 1) = 6 steps back; what led where before that, only the memory can know.
     From rewards alone, a small agent stays with walks that need no memory. So it learns the actions of the expert,

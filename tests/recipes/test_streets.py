@@ -70,7 +70,7 @@ def test_experiments_have_the_printed_numbers_and_are_evaluated_in_other_cities(
     assert list(found) == ["hcam", "trxl", "epn", "none"]
     for experiment in EXPERIMENTS:
         assert experiment.evaluate == ("test",)
-        assert RECIPE.levels(experiment) == ("train", "test")
+        assert RECIPE.levels(experiment) == ("train", "small_train", "quick_train", "test")
     assert SECTIONS[0].experiments == tuple(found)
     assert parse("train").cities == TRAIN_CITIES
     assert parse("test").cities == TEST_CITIES

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from hcam.agent import memories
-from hcam.runs.evaluate import AT_ONCE
+from hcam.runs.evaluate import most_at_once
 from hcam.runs.files import as_json, exists, explained, parse_json, read_file, refuse_unwritable, write_file
 from hcam.runs.measure import SUCCESS, Measure
 from hcam.runs.pretrained import Trained
@@ -61,7 +61,7 @@ def evaluate(
         counts.refuse_without_goals(env)
         refuse_to_replace(goals / counts.FILE)
     params = {name: task.level_params(env, name) for name in level or task.level_names(env)}
-    trained, sizes = resized(trained, params, min(episodes, AT_ONCE), slots=slots, window=window)
+    trained, sizes = resized(trained, params, min(episodes, most_at_once()), slots=slots, window=window)
     more = [f"{name} {size:,}" for name, size in sizes.items()]
     title = ", ".join([agent, f"{trained.metadata['steps']:,} steps", *more])
     with Display(trained.config.run.steps, title) as display, raising_host_errors(env):

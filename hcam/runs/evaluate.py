@@ -16,7 +16,8 @@ from hcam.memory import checks
 from hcam.runs import rewards
 from hcam.types import ActorState, Array, EnvParams, Params
 
-AT_ONCE = 128  # episodes
+AT_ONCE = {"cpu": 128}  # episodes, by backend
+AT_ONCE_ELSEWHERE = 512  # a step of so many takes an accelerator hardly longer than one of a few
 EVAL_CHUNK = 64  # steps between two checks whether all episodes have ended, at most
 MAX_STEPS = 1_000_000  # after which an episode is taken to have no end
 
@@ -57,14 +58,16 @@ def evaluate(
     episodes: int,
     seed: int = 0,
     greedy: bool = True,
-    at_once: int = AT_ONCE,
+    at_once: int | None = None,
     longest: int | None = None,
     on_progress: OnProgress = lambda done, total: None,
 ) -> Score:
     """Every episode counts once, however long it is: an environment whose episode has ended waits for the others.
 
     `longest` is the number of steps of the longest episode, if that is known: an answer to a question is a single one.
+    The same seed plays the same episodes where as many are played at once, which is decided by the backend unless told.
     """
+    at_once = most_at_once() if at_once is None else at_once
     checks.positive(episodes=episodes, at_once=at_once)
     at_once, steps = min(at_once, episodes), min(EVAL_CHUNK, longest or EVAL_CHUNK)
     ended: list[FirstEpisodes] = []
@@ -78,6 +81,11 @@ def evaluate(
     low, high = interval(int(success.sum()), episodes)
     means = float(success.mean()), low, high, float(episode_return.mean()), float(length.mean())
     return Score(episodes, *means, float(episode_return.std()))
+
+
+def most_at_once() -> int:
+    """How many episodes are played at once on this machine, at most."""
+    return AT_ONCE.get(jax.default_backend(), AT_ONCE_ELSEWHERE)
 
 
 def _first_episodes(

@@ -109,6 +109,21 @@ def test_batches_are_not_the_same_episodes_again():
     assert one != two
 
 
+def test_an_accelerator_plays_more_episodes_at_once(monkeypatch: pytest.MonkeyPatch):
+    assert ev.most_at_once() == 128  # tests run on a CPU
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert ev.most_at_once() == 512
+    played, reset = [], ev.reset_actors
+
+    def noted(*args: Any) -> Any:
+        played.append(args[2])
+        return reset(*args)
+
+    monkeypatch.setattr(ev, "reset_actors", noted)
+    assert score(PERFECT, FIRST, "blanks0", episodes=600).success == 1.0
+    assert played == [512, 512]
+
+
 def test_greedy_takes_the_best_and_sampled_what_it_draws():
     """Logits of 1 for the right one of four symbols and 0 for the rest: right with e / (e + 3)."""
     assert score(SOFT, FIRST, "blanks0", episodes=200).success == 1.0

@@ -65,7 +65,7 @@ def fast(memory: str) -> Config:
         task=TaskConfig(
             task=TASK,
             levels=(*TRAINING_LEVELS, *NEAR_LEVELS),
-            weights=(2.0, 1.0, 1.0, 0.7, 1.0, 2.5),
+            weights=(2.0, 1.0, 1.0, 0.3, 1.0, 3.0),
             options={"width": 48, "height": 36},
         ),
         agent=replace(

@@ -16,8 +16,7 @@ from hcam.memory import checks
 from hcam.runs import rewards
 from hcam.types import ActorState, Array, EnvParams, Params
 
-AT_ONCE = {"cpu": 128}  # episodes, by backend
-AT_ONCE_ELSEWHERE = 512  # a step of so many takes an accelerator hardly longer than one of a few
+AT_ONCE = {"cpu": 128, "accelerator": 512}  # episodes
 EVAL_CHUNK = 64  # steps between two checks whether all episodes have ended, at most
 MAX_STEPS = 1_000_000  # after which an episode is taken to have no end
 
@@ -85,7 +84,7 @@ def evaluate(
 
 def most_at_once() -> int:
     """How many episodes are played at once on this machine, at most."""
-    return AT_ONCE.get(jax.default_backend(), AT_ONCE_ELSEWHERE)
+    return AT_ONCE["cpu" if jax.default_backend() == "cpu" else "accelerator"]
 
 
 def _first_episodes(

@@ -87,7 +87,7 @@ def _symbols(key: jax.Array, known: jax.Array) -> jax.Array:
     number_s = (jax.random.bits(key, (STATES,)) >> 6 << 6) | index_s
     other_s = index_s >= known.astype(jnp.uint32)
     before_ss = (number_s[None, :] < number_s[:, None]) & (other_s[None, :] == other_s[:, None])
-    return (before_ss | (other_s[:, None] & ~other_s[None, :])).sum(axis=1, dtype=jnp.uint8)
+    return before_ss.sum(axis=1, dtype=jnp.uint8) + jnp.where(other_s, known, 0).astype(jnp.uint8)
 
 
 # Episodes in words ----------------------------------------------------------------------------------------------------

@@ -232,6 +232,8 @@ def test_facts():
     told = " ".join(Streets(observation="pixels", side=32).smaller(["quick_train"]))
     for words in ("1 junction instead of 5", "32 x 32 pixels"):
         assert words in told
+    short: Any = [Level(junctions=2, steps=50)]
+    assert env.smaller(short) == ["2 junctions instead of 5", "50 steps instead of 200"]
 
 
 def test_words_and_back_at_any_time():

@@ -35,10 +35,13 @@ class EncoderConfig:
     language: int = 256  # "lang. enc. dimension"
     word: int = 32  # "word embed. dimension"
     last_action: bool = False  # whether the agent also sees its last action and reward; the paper does not say
+    center: float = 0.0  # the brightness, 0 to 1, that enters the first layer as 0: about the mean of the images
 
     def __post_init__(self) -> None:
         checks.typed(self)
         checks.positive(language=self.language, word=self.word)
+        if not 0 <= self.center <= 1:
+            raise ValueError(f"center must be from 0 (black) to 1, but is {self.center}.")
         if not self.channels:
             raise ValueError("channels must have at least one entry: one per layer.")
         checks.depth(**{f"blocks[{n}]": count for n, count in enumerate(self.blocks)})
@@ -180,7 +183,7 @@ def feature_map(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int
 def encode_image(params: Params, config: EncoderConfig, space: Box, seen: Array, dtype: str) -> Array:
     """The features of stored images, one or many: [..., F]."""
     if is_patchify(config):
-        seen = embed_patches(first_layer(params, config), config, space, seen, dtype)
+        seen = embed_patches(first_layer(params, config, dtype), config, space, seen, dtype)
     layers = partial(encode_pixels, params, config, space, dtype)
     return layers(seen) if many_at_once(config, dtype) else mapped(layers, seen.ndim - 3)(seen)
 
@@ -188,7 +191,7 @@ def encode_image(params: Params, config: EncoderConfig, space: Box, seen: Array,
 def encode_pixels(params: Params, config: EncoderConfig, space: Box, dtype: str, y_hwc: Array) -> Array:
     """The features of images, or of what `embed_patches` made of them."""
     if not is_patchify(config):
-        first, size, stride = first_layer(params, config), config.kernel_sizes[0], config.strides[0]
+        first, size, stride = first_layer(params, config, dtype), config.kernel_sizes[0], config.strides[0]
         y_hwc = kernels.first_layer.embed(first, space.high, y_hwc, size, stride, dtype)
     x_hwc = (resnet if config.vision == "resnet" else cnn)(params, config, y_hwc)
     return x_hwc.reshape(*x_hwc.shape[:-3], -1)
@@ -222,8 +225,17 @@ def embed_patches(params: Params, config: EncoderConfig, space: Box, seen: Array
     return y_nc.reshape(*seen.shape[:-2], *grid(config, space.shape), -1)
 
 
-def first_layer(params: Params, config: EncoderConfig) -> Params:
-    return params["stage_0"]["down"] if config.vision == "resnet" else params["conv_0"]
+def first_layer(params: Params, config: EncoderConfig, dtype: Any) -> Params:
+    """Weights and biases of the first layer, so that it sees pixels less `center`: that is taken off its bias.
+
+    Where all that a layer sees is positive, a gradient step moves all its weights in one direction, and its outputs
+    with them, until no ReLU lets anything through any more.
+    """
+    layer = params["stage_0"]["down"] if config.vision == "resnet" else params["conv_0"]
+    if not config.center:
+        return layer
+    sum_c = to_float32(layer["w"].astype(dtype)).sum(0)
+    return layer | {"b": to_float32(layer["b"].astype(dtype)) - config.center * sum_c}
 
 
 def to_signed(pixels: Array) -> Array:

@@ -1,6 +1,7 @@
 """The encoder: convolutions against a slow loop, sizes as published, and what may and may not change x_d."""
 
 import re
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from hcam.agent.encoder import EncoderConfig
 from hcam.agent.heads import HeadsConfig
 from hcam.envs.spaces import Box, Discrete, Tokens
 from hcam.memory import LSTM
+from hcam.memory.layers import in_dtype
 from hcam.types import Inputs
 
 WORDS = Tokens(("", "watch", "circle", "zee"), length=5)
@@ -88,10 +90,12 @@ def shape_of_map(config, space):
         seen = encoder.preprocess(config, space, jnp.zeros(space.shape))
         y_hwc = seen
         if encoder.is_patchify(config):
-            y_hwc = encoder.embed_patches(encoder.first_layer(params, config), config, space, seen, "float32")
+            y_hwc = encoder.embed_patches(
+                encoder.first_layer(params, config, "float32"), config, space, seen, "float32"
+            )
         else:
             y_hwc = convolutions.conv(
-                encoder.first_layer(params, config), y_hwc, config.kernel_sizes[0], config.strides[0]
+                encoder.first_layer(params, config, "float32"), y_hwc, config.kernel_sizes[0], config.strides[0]
             )
         return (encoder.resnet if config.vision == "resnet" else encoder.cnn)(params, config, y_hwc)
 
@@ -152,6 +156,45 @@ def test_bytes_are_scaled_to_one():
         seen = encoder.preprocess(config, space, jnp.full((1, 1, 1), pixel, jnp.uint8))
         found = part_of(params, config, space, seen)
         np.testing.assert_allclose(found, [pixel / 255], rtol=1e-6)
+
+
+@pytest.mark.parametrize("vision", ["cnn", "resnet"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_center_is_what_the_first_layer_sees_as_zero(vision, dtype):
+    """An image of that brightness gives the biases alone, and so do no weights; other images give something else."""
+    config = EncoderConfig(vision=vision, channels=(4,), kernel_sizes=(3,), strides=(3,), blocks=(1,), center=0.2)
+    space = Box((6, 9, 3), 0, 255, "uint8")
+    params = encoder.init_part(jax.random.key(0), config, space)
+    first = encoder.first_layer(params, config, dtype)
+    bias = encoder.first_layer(params, replace(config, center=0.0), dtype)["b"]
+
+    def seen(value):
+        stored = encoder.preprocess(config, space, jnp.full(space.shape, value, jnp.uint8))
+        return encoder.embed_patches(first, config, space, stored, dtype).astype(jnp.float32)
+
+    at_center = jnp.broadcast_to(bias, seen(51).shape)
+    np.testing.assert_allclose(seen(51), at_center, atol=1e-5 if dtype == "float32" else 0.02)
+    assert not np.allclose(seen(151), at_center, atol=0.1)
+
+
+def test_without_a_center_the_first_layer_is_as_learned():
+    config = cnn()
+    params = encoder.init_part(jax.random.key(0), config, Box((99, 99, 3), 0, 255, "uint8"))
+    assert config.center == 0
+    assert encoder.first_layer(params, config, "bfloat16") is params["conv_0"]
+
+
+def test_a_centered_encoder_acts_as_it_learns():
+    """With parameters that were cast for acting, the first layer is the same."""
+    config = replace(cnn(), center=0.45)
+    params = encoder.init_part(jax.random.key(0), config, Box((99, 99, 3), 0, 255, "uint8"))
+    acting = in_dtype(params, "bfloat16")
+    for one, other in zip(
+        jax.tree.leaves(encoder.first_layer(params, config, "bfloat16")["b"]),
+        jax.tree.leaves(encoder.first_layer(acting, config, "bfloat16")["b"]),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_dequantized_pixels_are_the_pixels():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hcam.envs.tasks.words.levels import HELD_OUT_LEVELS, NEAR_LEVELS, TRAINING_LEVELS, parse
+from hcam.envs.tasks.words.levels import EASY_LEVELS, HELD_OUT_LEVELS, TRAINING_LEVELS, parse
 from hcam.memory import MEMORIES
 from hcam.recipes.words import LONGEST, RECIPE, SECTIONS
 
@@ -53,7 +53,7 @@ def test_experiments_have_the_printed_numbers(name):
     experiment = RECIPE.find(name)
     printed = dict(zip(ROWS, PRINTED[name], strict=True))
     assert {level: (told.mean, told.deviation) for level, told in experiment.paper.items()} == printed
-    assert RECIPE.levels(experiment) == (*TRAINING_LEVELS, *NEAR_LEVELS, *HELD_OUT_LEVELS)
+    assert RECIPE.levels(experiment) == (*TRAINING_LEVELS, *EASY_LEVELS, *HELD_OUT_LEVELS)
 
 
 def test_sections_show_every_experiment_on_every_level():

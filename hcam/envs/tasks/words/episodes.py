@@ -151,7 +151,11 @@ def with_rank(rank_n: jax.Array, count: int) -> jax.Array:
 # Episodes in words ----------------------------------------------------------------------------------------------------
 
 _NEEDED = ("lessons", "targets", "distractors", "seed")
-_TIMES, _SIZES, _FLAGS = ("limit", "phase_limit", "pause"), ("spacing", "jitter", "near", "size"), ("ahead", "turned")
+_TIMES, _SIZES, _FLAGS = (
+    ("limit", "phase_limit", "pause"),
+    ("spacing", "jitter", "guide", "near", "size"),
+    ("ahead", "turned"),
+)
 _OPTIONAL = (*_TIMES, "room", *_SIZES, *_FLAGS)
 
 

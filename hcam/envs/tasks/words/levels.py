@@ -35,7 +35,7 @@ HELD_OUT_LEVELS = (
     *("distractors20", "episodes4_distractors1", "episodes3_distractors5"),  # appendix
 )
 QUICK_LEVELS = ("quick_distractors0", "quick_distractors1", "quick_distractors2", "quick_episodes2_distractors0")
-NEAR_LEVELS = ("near_distractors0", "turn_distractors0", "step_distractors0")
+EASY_LEVELS = ("near_distractors0", "guided_distractors0")  # to begin with
 
 
 class Rules(NamedTuple):
@@ -49,6 +49,7 @@ class Rules(NamedTuple):
     half: jax.Array  # float32, half of the room's side
     spacing: jax.Array  # float32, between the middles of neighbouring places
     jitter: jax.Array  # float32, how far from the middle of its place anything may be, in x and in y
+    guide: jax.Array  # float32, the reward for coming one step nearer to where the agent should go
     near: jax.Array  # float32, how far away an object is named and can be lifted
     size: jax.Array  # float32, the height of objects
     ahead: jax.Array  # bool, whether every phase begins with the agent looking at all three objects
@@ -75,6 +76,7 @@ class Level:
     room: float = 7.0  # the side of the floor, a square
     spacing: float = 2.0
     jitter: float = 0.3
+    guide: float = 0.0
     near: float = 1.2
     size: float = 0.7
     ahead: bool = False
@@ -95,7 +97,7 @@ class Level:
     def rules(self) -> Rules:
         whole = {name: jnp.int32(getattr(self, name)) for name in ("episodes", "distractors")}
         times = {name: jnp.int32(steps(getattr(self, name))) for name in ("limit", "phase_limit", "pause")}
-        sizes = {name: jnp.float32(getattr(self, name)) for name in ("spacing", "jitter", "near", "size")}
+        sizes = {name: jnp.float32(getattr(self, name)) for name in ("spacing", "jitter", "guide", "near", "size")}
         flags = {name: jnp.bool_(getattr(self, name)) for name in ("ahead", "turned")}
         return Rules(**whole, **times, **sizes, **flags, half=jnp.float32(self.room / 2))
 
@@ -105,14 +107,14 @@ class Level:
 
 
 def parse(name: str) -> Level:
-    found = re.fullmatch(r"(quick_|near_|turn_|step_)?(?:episodes([1-9])_)?distractors(0|[1-9]\d?)", name)
+    found = re.fullmatch(r"(quick_|near_|guided_)?(?:episodes([1-9])_)?distractors(0|[1-9]\d?)", name)
     if not found:
         raise ValueError(
             f"there is no Words level {name!r}: a level is distractors{{D}} or episodes{{E}}_distractors{{D}}, such as "
-            f"{', '.join(HELD_OUT_LEVELS[:2])}, or a small one, such as {QUICK_LEVELS[1]} or {NEAR_LEVELS[0]}."
+            f"{', '.join(HELD_OUT_LEVELS[:2])}, or one to begin with, such as {QUICK_LEVELS[1]} or {EASY_LEVELS[1]}."
         )
     episodes, distractors = int(found[2] or 1), int(found[3])
-    small = {"quick_": quick(min(episodes, MAX_EPISODES)), "near_": NEAR, "turn_": TURN, "step_": STEP}
+    small = {"quick_": quick(min(episodes, MAX_EPISODES)), "near_": NEAR, "guided_": GUIDED}
     base = small.get(found[1], Level())
     return replace(base, episodes=episodes, distractors=distractors)
 
@@ -123,7 +125,7 @@ def size_of(level: Level) -> str:
         return "small"
     if level.room < Level().room:
         return "near"
-    return f"heard from {level.near:g} m" if level.near > Level().near else ""
+    return "guided" if level.guide else ""
 
 
 def quick(episodes: int) -> Level:
@@ -157,6 +159,8 @@ def _check_numbers(level: Level) -> None:
 
 def _check_sizes(level: Level) -> None:
     """Nothing may overlap, and whatever stands in the room can be reached: a body passes between any two of them."""
+    if not is_number(level.guide) or not 0 <= level.guide <= 1:
+        raise ValueError(f"guide must be a reward from 0 to 1, but is {level.guide!r}.")
     sizes = (level.room, level.spacing, level.near, level.size)
     if not all(is_number(size) and 0 < size <= 1000 for size in (*sizes, level.jitter + 1e-9)):
         raise ValueError(f"room, spacing, near and size must be metres above 0, but are {sizes}.")
@@ -177,8 +181,7 @@ def _check_names(what: str, given: Any, known: tuple[str, ...], episodes: int) -
         raise ValueError(f"{what} must be at least {needed} different of {', '.join(known)}, but are {given}.")
 
 
-# For a GPU to begin with, with all objects and words. All side by side and within reach; then the published room, heard
-# from anywhere, so that the agent only has to turn, or from two steps farther away than published.
+# For a GPU to begin with, with all objects and words. All side by side and within reach; then the published room and
+# rules, but every step pays that leads nearer to what to look for, and costs as much where it leads away.
 NEAR = replace(quick(1), things=POOL, words=WORDS)
-TURN = Level(limit=60, phase_limit=10, near=7.0)
-STEP = Level(limit=120, phase_limit=10, near=2.4)
+GUIDED = Level(guide=0.05)

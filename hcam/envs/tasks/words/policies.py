@@ -10,6 +10,7 @@ from hcam.envs.body import (
     RADIUS,
     STAY,
     STRIDE,
+    TURN,
     TURN_RIGHT,
     Body,
     direction,
@@ -33,6 +34,15 @@ def approach(body: Body, place_o2: jax.Array, rules: Rules, goal: jax.Array) -> 
     # Another object may be in front of it, which turning would not change.
     action = jnp.where(ahead == goal, turn_to(body, facing), walk_around(body, place_o2, rules, goal))
     return jnp.where(front == goal, LIFT, action).astype(jnp.int32)
+
+
+def way(body: Body, place_o2: jax.Array, rules: Rules) -> jax.Array:
+    """About how many steps it takes to bring each object in front, were the others not there: float32 [O]."""
+    offset_o2 = place_o2 - body.position[None]
+    away_o = jnp.linalg.norm(offset_o2, axis=-1)
+    cos_o = (offset_o2 * direction(body.heading)[None]).sum(-1) / jnp.maximum(away_o, 1e-3)
+    turns_o = jnp.maximum(jnp.arccos(jnp.clip(cos_o, -1, 1)) - room.FACING, 0) / TURN
+    return turns_o + jnp.maximum(away_o - rules.near, 0) / STRIDE
 
 
 def walk_around(body: Body, place_o2: jax.Array, rules: Rules, goal: jax.Array) -> jax.Array:

@@ -33,8 +33,8 @@ from hcam.envs.tasks.words.episodes import (
 )
 from hcam.envs.tasks.words.levels import (
     DISTRACTORS,
+    EASY_LEVELS,
     HELD_OUT_LEVELS,
-    NEAR_LEVELS,
     OBJECTS,
     POOL,
     QUICK_LEVELS,
@@ -98,7 +98,7 @@ class Words(Environment):
 
     @property
     def levels(self) -> tuple[str, ...]:
-        return (*TRAINING_LEVELS, *HELD_OUT_LEVELS, *QUICK_LEVELS, *NEAR_LEVELS)
+        return (*TRAINING_LEVELS, *HELD_OUT_LEVELS, *QUICK_LEVELS, *EASY_LEVELS)
 
     @property
     def default_levels(self) -> tuple[str, ...]:
@@ -128,9 +128,8 @@ class Words(Environment):
         fewer = [f"{things} of {len(POOL)} objects"] if things < len(POOL) else []
         fewer += [f"{words} of {len(WORDS)} words"] if words < len(WORDS) else []
         fewer += [f"a room of {side:g} m instead of {full.room:g} m"] if side < full.room else []
-        reach, ahead = min(k.near for k in known), all(k.ahead for k in known)
-        fewer += ["objects in view and within reach from the start"] if ahead else []
-        fewer += [f"names heard from {reach:g} m, not {full.near:g} m"] if reach > full.near and not ahead else []
+        fewer += ["objects in view and within reach from the start"] if all(k.ahead for k in known) else []
+        fewer += ["rewards for coming nearer"] if all(k.guide for k in known) else []
         small = self.width * self.height < WIDTH * HEIGHT
         return fewer + ([f"{self.width} x {self.height} pixels instead of {WIDTH} x {HEIGHT}"] if small else [])
 
@@ -214,6 +213,7 @@ def _advanced(state: State, action: jax.Array) -> tuple[State, jax.Array, jax.Ar
     after = _listened(_select(over & ~ended, _entered(moved, state.phase + 1), moved))
     truncated = (after.time >= rules.limit) & ~ended
     reward = jnp.where(right, jnp.where(kind == TEST, CHOSEN, LIFTED), 0.0) + NAMED * _new_names(state, after)
+    reward += rules.guide * _nearer(state, moved)
     reward = jnp.where(truncated, 0.0, reward).astype(jnp.float32)
     return after, reward, ended, truncated, {"success": ended & right}
 
@@ -259,6 +259,16 @@ def _new_names(before: State, after: State) -> jax.Array:
     """How many names were heard for the first time in the frame after a step, float32."""
     known_o = before.named_o & (before.phase == after.phase)
     return (after.named_o & ~known_o).sum().astype(jnp.float32)
+
+
+def _nearer(before: State, after: State) -> jax.Array:
+    """How many steps nearer the agent came to the nearest object without a name, or to the one that is asked for."""
+    rules, learning = before.episode.rules, kind_of(before.episode.rules, before.phase) == LEARNING
+    wanted_o = jnp.where(learning, ~before.named_o, jnp.arange(OBJECTS) == before.asked)
+    least = [
+        jnp.where(wanted_o, policies.way(state.body, before.place_o2, rules), 1e6).min() for state in (before, after)
+    ]
+    return jnp.where(wanted_o.any(), least[0] - least[1], 0.0)
 
 
 def _select(condition: jax.Array, one: State, other: State) -> State:

@@ -14,7 +14,7 @@ from hcam.envs.tasks.words.words import _instruction
 from tests.compiling import jit_polished
 
 ENV = Words(width=8, height=8)
-SINGLE = ["distractors0", "distractors1", "distractors2", "turn_distractors0", "step_distractors0"]
+SINGLE = ["distractors0", "distractors1", "distractors2", "guided_distractors0", "guided_distractors1"]
 SINGLE += ["quick_distractors0", "quick_distractors2"]
 
 advance: Any = jax.jit(lambda state, action: ENV.advance(jax.random.key(0), state, action, ENV.level("distractors0")))

@@ -15,6 +15,8 @@ from tests.envs.tasks.words.playing import ENV
         (lambda: Level(limit=0.1), "limit must be seconds in quarters"),
         (lambda: Level(spacing=0.5), "raise spacing"),
         (lambda: Level(room=4), "raise room"),
+        (lambda: Level(guide=-0.1), "guide must be a reward from 0 to 1"),
+        (lambda: ENV.params("turn_distractors0"), "there is no Words level 'turn_distractors0'"),
         (lambda: Level(near=0.2), "near must be at least 0.57 m"),
         (lambda: Level(size=-1), "must be metres above 0"),
         (lambda: Level(ahead=3), "ahead must be true or false"),  # type: ignore[arg-type]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from hcam.envs import make
-from hcam.envs.body import FORWARD, LIFT, STAY, TURN_RIGHT
+from hcam.envs.body import BACKWARD, FORWARD, LIFT, STAY, TURN_RIGHT
 from hcam.envs.check import check
 from hcam.envs.render.things import THINGS
-from hcam.envs.tasks.words import VOCABULARY, Words, words
+from hcam.envs.tasks.words import VOCABULARY, Words, policies, words
 from hcam.envs.tasks.words.episodes import DISTRACTOR, LEARNING, TEST, things_in
-from hcam.envs.tasks.words.levels import DISTRACTORS, WORDS
+from hcam.envs.tasks.words.levels import DISTRACTORS, HELD_OUT_LEVELS, TRAINING_LEVELS, WORDS
 from hcam.envs.tasks.words.words import NEVER
 from tests.envs.tasks.undrawn import undrawn
 from tests.envs.tasks.words.playing import ENV, bring, expert, kind, opening, step, text, until
@@ -112,6 +112,54 @@ def test_every_distractor_is_asked_for_and_phases_differ():
     assert set(asked) == {0, 1, 2}
 
 
+# Guidance -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_guided_way_pays_what_it_leads_nearer():
+    """To and fro pays nothing, whatever the way; what is asked for counts, and nothing else."""
+    state = until(opening("guided_distractors1", seed=2), DISTRACTOR)
+    asked = int(state.asked)
+    far = bring(state, asked)
+    far = far._replace(body=far.body._replace(position=far.body.position - jnp.array([0, 0.7])))  # 0.3 m too far
+    near, reward, *_ = step(far, FORWARD)
+    assert reward == pytest.approx(0.05 * 0.3 / 0.5, abs=1e-4)
+    _, back, *_ = step(near, BACKWARD)
+    assert back == pytest.approx(-reward, abs=1e-6)
+    turned, once, *_ = step(far, TURN_RIGHT)
+    turned, twice, *_ = step(turned, TURN_RIGHT)
+    assert once == pytest.approx(-0.05 * (22.5 - 15) / 22.5, abs=1e-4)  # what is in front may be 15 degrees aside
+    assert twice == pytest.approx(-0.05, abs=1e-4)
+    assert step(far, STAY)[1] == 0
+    other = (asked + 1) % 3
+    assert step(bring(state, other), LIFT)[1] == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_guided_episode_pays_for_every_way_to_its_end_and_once(seed):
+    """Of each phase: the way to the nearest object without a name, again after each; the way to what is asked for."""
+    state, paid, ways = opening("guided_distractors1", seed), 0.0, 0.0
+    places, terminated, published = None, False, 0.0
+    while not terminated:
+        wanted = ~np.asarray(state.named_o) if kind(state) == LEARNING else np.arange(3) == int(state.asked)
+        now = (int(state.phase), wanted.tobytes())
+        if now != places and wanted.any():
+            ways += float(policies.way(state.body, state.place_o2, state.episode.rules)[wanted].min())
+        places = now
+        guided = state._replace(
+            episode=state.episode._replace(rules=state.episode.rules._replace(guide=jnp.float32(0)))
+        )
+        action = expert(state)
+        published += step(guided, action)[1]
+        state, reward, terminated, *_ = step(state, action)
+        paid += reward
+    assert published == pytest.approx(1.4, abs=1e-5)
+    assert paid - published == pytest.approx(0.05 * ways, abs=1e-3)
+
+
+def test_published_levels_pay_no_guidance():
+    assert all(float(ENV.level(level).rules.guide) == 0 for level in (*TRAINING_LEVELS, *HELD_OUT_LEVELS))
+
+
 # Tests and limits -----------------------------------------------------------------------------------------------------
 
 
@@ -192,13 +240,14 @@ def test_words_owns_its_facts():
     assert ENV.title("episodes4_distractors0") == "4 episodes, no distractors each"
     assert ENV.title("quick_distractors2") == "2 distractors, small"
     assert ENV.title("near_distractors0") == "no distractors, near"
-    assert ENV.title("step_distractors1") == "1 distractor, heard from 2.4 m"
+    assert ENV.title("guided_distractors1") == "1 distractor, guided"
     titles = [ENV.title(level) for level in ENV.levels]
     assert len(set(titles)) == len(titles)
     assert Words().smaller(ENV.default_levels) == []
     assert len(Words(width=32, height=24).smaller(["quick_distractors1"])) == 5
     assert len(Words().smaller(["near_distractors0"])) == 2
-    assert Words().smaller(["turn_distractors0", "step_distractors0"]) == ["names heard from 2.4 m, not 1.2 m"]
+    assert Words().smaller(["guided_distractors0"]) == ["rewards for coming nearer"]
+    assert Words().smaller(["guided_distractors0", "distractors0"]) == []
     assert [int(d) for d in ENV.params().level_l.rules.distractors] == [0, 1, 2]
     assert Words().observation_space["image"].shape == (72, 96, 3)
     assert len(WORDS) >= 20

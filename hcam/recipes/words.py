@@ -56,8 +56,8 @@ def fast(memory: str) -> Config:
     are half as wide and high as the paper's, since the encoder would take most of the time. An agent begins to recall
     where all is within reach, and to walk where every step that leads nearer pays: the mixture has such levels, and the
     curriculum leaves them when they are mastered. Both need their settings. An agent walks only if the reconstruction
-    of sentences does not drown what it sees, and it recalls only if entropy keeps it choosing among objects whose names
-    it does not know yet (docs/log/2026-11-20-words-reconstruction.md).
+    of sentences does not drown what it sees, and it began to recall only where entropy kept it choosing among objects
+    whose names it did not know yet (docs/log/2026-11-20-words-reconstruction.md).
     """
     base = paper(memory)
     own = {"hcam": {"slots": KEPT // CHUNK}}

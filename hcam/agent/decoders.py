@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hcam.agent import encoder, kernels, words
+from hcam.agent import encoder, kernels, pixels, words
 from hcam.agent.convolutions import conv, flat, init_conv
 from hcam.agent.encoder import EncoderConfig
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
@@ -38,8 +38,8 @@ def losses(params: Params, config: EncoderConfig, space: Spaces, y_d: Array, obs
     def of(name: str, part: Space) -> Array:
         if isinstance(part, Box) and encoder.is_image(part):
             drawn, real = decode_image(params[name], config, part, y_d), pixels_per_row(config, part)
-            pixels: Array = encoder.mapped(partial(pixel_loss, part.high, real), many)(drawn, seen[name])
-            return pixels
+            shown: Array = encoder.mapped(partial(pixel_loss, part.high, real), many)(drawn, seen[name])
+            return shown
         other: Array = encoder.mapped(partial(decoded_loss, params[name], config, part), many)(y_d, seen[name])
         return other
 
@@ -95,7 +95,7 @@ def pixel_loss(high: float, real: int, logits: Array, seen: Array) -> Array:
 
     Its gradient is recomputed from the logits: nothing in float32 is stored for it.
     """
-    logits, target = to_float32(logits), encoder.dequantize(high, seen)
+    logits, target = to_float32(logits), pixels.dequantize(high, seen)
     return _only_pixels(real, jax.nn.softplus(logits) - target * logits).sum() / _pixels(real, logits)
 
 
@@ -105,7 +105,7 @@ def _pixel_loss_forward(high: float, real: int, logits: Array, seen: Array) -> t
 
 def _pixel_loss_backward(high: float, real: int, kept: tuple[Array, Array], gradient: Array) -> tuple[Array, None]:
     logits, seen = kept
-    error = jax.nn.sigmoid(to_float32(logits)) - encoder.dequantize(high, seen)
+    error = jax.nn.sigmoid(to_float32(logits)) - pixels.dequantize(high, seen)
     return (_only_pixels(real, error) * (gradient / _pixels(real, logits))).astype(logits.dtype), None
 
 
@@ -182,7 +182,7 @@ def pixel_layer(params: Params, config: EncoderConfig, space: Space, x_hwc: Arra
     """The last layer: pixels, or padded patches of them. An odd side was rounded up by the encoder."""
     if encoder.is_patchify(config):
         rows, columns = encoder.grid(config, space.shape)
-        wider = {name: encoder.pad_patch(part, axis=-1) for name, part in params.items()}
+        wider = {name: pixels.pad_patch(part, axis=-1) for name, part in params.items()}
         return linear(wider, x_hwc[..., :rows, :columns, :].reshape(*x_hwc.shape[:-3], rows * columns, -1))
     x_hwc = conv_transpose(params, x_hwc, config.kernel_sizes[0], config.strides[0])
     return x_hwc[..., : space.shape[0], : space.shape[1], :]

@@ -15,12 +15,11 @@ import jax.numpy as jnp
 
 from hcam.agent import kernels, words
 from hcam.agent.convolutions import conv, init_conv, patches
+from hcam.agent.pixels import pad_patch, to_signed, zero_point
 from hcam.envs.spaces import Box, Discrete, Space, Spaces, Tokens
 from hcam.memory import checks
 from hcam.memory.layers import broadcast_like, init_linear, init_norm, layer_norm, linear, to_float32
 from hcam.types import Array, Params
-
-ZERO_POINT = 128  # subtracted from bytes to make them signed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +217,7 @@ def embed_patches(params: Params, config: EncoderConfig, space: Box, seen: Array
     """
     weight = pad_patch(params["w"], axis=0).astype(dtype)
     y_nc = seen.reshape(-1, seen.shape[-1]).astype(dtype) @ weight
-    offset_c = to_float32(weight).sum(0) * (_zero_point(seen) / space.high)
+    offset_c = to_float32(weight).sum(0) * (zero_point(seen) / space.high)
     y_nc = y_nc * jnp.asarray(1 / space.high, dtype) + broadcast_like(
         to_float32(params["b"].astype(dtype)) + offset_c, y_nc
     )
@@ -238,24 +237,6 @@ def first_layer(params: Params, config: EncoderConfig, dtype: Any) -> Params:
     return layer | {"b": to_float32(layer["b"].astype(dtype)) - config.center * sum_c}
 
 
-def to_signed(pixels: Array) -> Array:
-    """Bytes minus 128, as int8, which XLA's products read directly; it converts uint8 in a pass of its own."""
-    if pixels.dtype != jnp.uint8:
-        return pixels
-    return jax.lax.bitcast_convert_type(pixels ^ jnp.uint8(ZERO_POINT), jnp.int8)
-
-
-def dequantize(high: float, seen: Array) -> Array:
-    """Stored pixels as they were, from 0 to 1 in float32."""
-    pixels: Array = (seen.astype(jnp.float32) + _zero_point(seen)) * jnp.float32(1 / high)
-    return pixels
-
-
-def _zero_point(seen: Array) -> int:
-    """What has to be added to stored pixels so that black is 0."""
-    return ZERO_POINT if seen.dtype == jnp.int8 else 0
-
-
 def is_patchify(config: EncoderConfig) -> bool:
     """Whether the first layer sees patches that do not overlap."""
     return config.kernel_sizes[0] == config.strides[0]
@@ -264,14 +245,6 @@ def is_patchify(config: EncoderConfig) -> bool:
 def grid(config: EncoderConfig, shape: tuple[int, ...]) -> tuple[int, int]:
     """Rows and columns of the first layer's patches."""
     return shape[0] // config.kernel_sizes[0], shape[1] // config.kernel_sizes[0]
-
-
-def pad_patch(x: Array, axis: int) -> Array:
-    """Zeros up to a multiple of 16, which matrix units want; patches of up to 16 stay as they are."""
-    size = x.shape[axis]
-    missing = [(0, 0)] * x.ndim
-    missing[axis] = (0, 0 if size <= 16 else -size % 16)
-    return jnp.pad(x, missing)
 
 
 def init_cnn(key: Array, config: EncoderConfig, space: Space) -> Params:

@@ -197,20 +197,7 @@ def test_a_centered_encoder_acts_as_it_learns():
         np.testing.assert_array_equal(one, other)
 
 
-def test_dequantized_pixels_are_the_pixels():
-    """Of bytes with a sign, of bytes without, and of numbers."""
-    byte_c = jnp.arange(256).astype(jnp.uint8)
-    for kept_c in (byte_c, encoder.to_signed(byte_c), byte_c.astype(jnp.float32)):
-        np.testing.assert_allclose(encoder.dequantize(255, kept_c), np.arange(256) / 255, rtol=1e-6)
-    assert encoder.to_signed(byte_c).dtype == jnp.int8
-
-
 # What is kept of an image ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("size", "expected"), [(1, 1), (3, 3), (16, 16), (17, 32), (27, 32), (243, 256), (256, 256)])
-def test_patches_are_padded_to_multiples_of_sixteen(size, expected):
-    assert encoder.pad_patch(jnp.zeros((2, size)), axis=-1).shape == (2, expected)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

@@ -45,6 +45,11 @@ def way(body: Body, place_o2: jax.Array, rules: Rules) -> jax.Array:
     return turns_o + jnp.maximum(away_o - rules.near, 0) / STRIDE
 
 
+def least_way(body: Body, place_o2: jax.Array, rules: Rules, wanted_o: jax.Array) -> jax.Array:
+    """The way to the nearest of the wanted objects, float32; 0 where none is wanted."""
+    return jnp.where(wanted_o.any(), jnp.where(wanted_o, way(body, place_o2, rules), 1e6).min(), 0.0)
+
+
 def walk_around(body: Body, place_o2: jax.Array, rules: Rules, goal: jax.Array) -> jax.Array:
     """The next action on the way to an object: a turn, or a step forward.
 

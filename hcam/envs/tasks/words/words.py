@@ -139,10 +139,8 @@ class Words(Environment):
     def advance(
         self, key: jax.Array, state: State, action: jax.Array, level: LevelParams
     ) -> tuple[State, jax.Array, jax.Array, jax.Array, Info]:
-        del (
-            key,
-            level,
-        )  # all that is random comes from the episode's seed, and the episode has what it needs of its level
+        # All that is random comes from the episode's seed, and the episode has what it needs of its level.
+        del key, level
         return _advanced(state, action)
 
     def observe(self, state: State, level: LevelParams) -> dict[str, jax.Array]:
@@ -265,10 +263,8 @@ def _nearer(before: State, after: State) -> jax.Array:
     """How many steps nearer the agent came to the nearest object without a name, or to the one that is asked for."""
     rules, learning = before.episode.rules, kind_of(before.episode.rules, before.phase) == LEARNING
     wanted_o = jnp.where(learning, ~before.named_o, jnp.arange(OBJECTS) == before.asked)
-    least = [
-        jnp.where(wanted_o, policies.way(state.body, before.place_o2, rules), 1e6).min() for state in (before, after)
-    ]
-    return jnp.where(wanted_o.any(), least[0] - least[1], 0.0)
+    least = [policies.least_way(state.body, before.place_o2, rules, wanted_o) for state in (before, after)]
+    return least[0] - least[1]
 
 
 def _select(condition: jax.Array, one: State, other: State) -> State:

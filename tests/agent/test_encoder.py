@@ -188,13 +188,10 @@ def test_a_centered_encoder_acts_as_it_learns():
     """With parameters that were cast for acting, the first layer is the same."""
     config = replace(cnn(), center=0.45)
     params = encoder.init_part(jax.random.key(0), config, Box((99, 99, 3), 0, 255, "uint8"))
-    acting = in_dtype(params, "bfloat16")
-    for one, other in zip(
-        jax.tree.leaves(encoder.first_layer(params, config, "bfloat16")["b"]),
-        jax.tree.leaves(encoder.first_layer(acting, config, "bfloat16")["b"]),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)
+    learning, acting = (
+        encoder.first_layer(own, config, "bfloat16")["b"] for own in (params, in_dtype(params, "bfloat16"))
+    )
+    np.testing.assert_array_equal(learning, acting)
 
 
 # What is kept of an image ---------------------------------------------------------------------------------------------
